@@ -12,7 +12,7 @@ import hashlib
 import sys
 from pathlib import Path
 
-from tests.support.parser_process import LIMITS, ParserProcess
+from tests.support.parser_process import LIMITS, REAL, SIMULATED_WORK, running_service
 from tests.support.simulated_layout import build
 from tests.support.simulated_vlm import SimulatedVlm, prompt_of
 from tests.support.weights import make_layout_files
@@ -28,18 +28,16 @@ def main(folder: Path, key: str = "", *more: str) -> None:
         **LIMITS,
         **dict(each.split("=", 1) for each in more),
     }
-    words = ("-m", "docparser")
+    words = REAL
     if key:
         vlm.answer = lambda request, number: prompt_of(request)
         settings["PARSER_API_KEYS"] = f"sha256:{hashlib.sha256(key.encode()).hexdigest()}"
-        words = ("-m", "tests.support.simulated_page_work")
-    service = ParserProcess(folder, (), words, **settings)
+        words = SIMULATED_WORK
     try:
-        service.wait()
-        print(f"http://127.0.0.1:{service.port}", flush=True)
-        sys.stdin.read()
+        with running_service(folder, words, **settings) as service:
+            print(service.url, flush=True)
+            sys.stdin.read()
     finally:
-        service.end()
         vlm.close()
 
 

@@ -19,23 +19,18 @@ from bundle.offline import contents
 from tests.bundle.test_rooms import imported_modules, modules
 from tests.support.docs import blocks
 from tests.support.kubernetes import build
+from tests.support.namespaces import ISOLATED, works
 from tests.support.paths import ROOT
 
 CARRIED = {path.relative_to(ROOT) for path in contents.tree_files()}
 SCRIPTS = sorted(path for path in CARRIED if path.parent == Path("scripts") and path.suffix in (".sh", ".py"))
-ISOLATED = ("unshare", "--net", "--map-root-user")
 # What a shell has that knows nothing of this checkout.
 BARE = {"PATH": "/usr/local/bin:/usr/bin:/bin", "HOME": "/nonexistent", "PYTHON": sys.executable}
 
 
-def can_isolate() -> bool:
-    try:
-        return subprocess.run([*ISOLATED, "true"], capture_output=True, timeout=10, check=False).returncode == 0
-    except (OSError, subprocess.TimeoutExpired):
-        return False
-
-
-isolated = pytest.mark.skipif(not can_isolate(), reason="network namespaces need unshare(1) and the right to use it")
+isolated = pytest.mark.skipif(
+    not works(*ISOLATED, "true"), reason="network namespaces need unshare(1) and the right to use it"
+)
 
 
 @pytest.fixture(scope="module")

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.support.parser_process import LIMITS, ParserProcess
+from tests.support.parser_process import LIMITS, ParserProcess, running_service
 from tests.support.simulated_layout import build
 from tests.support.simulated_vlm import SimulatedVlm
 
@@ -26,8 +26,5 @@ def service(tmp_path_factory: pytest.TempPathFactory, vlm: SimulatedVlm) -> Iter
     layout = build(folder / "PP-DocLayoutV2")
     (folder / "temporary").mkdir()
     settings = {**LIMITS, "PARSER_PAGE_TIMEOUT_S": "120", "PARSER_WORKERS": "2", "TMPDIR": str(folder / "temporary")}
-    running = ParserProcess(folder, VLM_URL=vlm.url, LAYOUT_MODEL_DIR=str(layout), **settings)
-    try:
-        yield running.wait()
-    finally:
-        running.end()
+    with running_service(folder, VLM_URL=vlm.url, LAYOUT_MODEL_DIR=str(layout), **settings) as running:
+        yield running

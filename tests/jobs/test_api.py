@@ -21,7 +21,7 @@ from PIL import Image
 
 from docparser.convert.names import FORMATS
 from docparser.jobs.links import PREFIX, sign
-from tests.support.jobs import JOBS
+from tests.support.parser_process import JOBS
 from tests.support.paths import ROOT
 from tests.support.processes import child_environment
 from tests.support.samples import PICTURE_NAME, image

@@ -10,7 +10,8 @@ import sys
 
 from docparser.clients.keys import digest
 from tests.support.docs import blocks
-from tests.support.jobs import JOBS, JobsParser
+from tests.support.jobs import JobsParser
+from tests.support.parser_process import JOBS
 from tests.support.paths import ROOT
 from tests.support.processes import child_environment
 from tests.support.samples import blank_pages

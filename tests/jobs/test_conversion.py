@@ -16,7 +16,8 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.support.jobs import JOBS, JobsParser, Start
+from tests.support.jobs import JobsParser, Start
+from tests.support.parser_process import JOBS
 from tests.support.processes import children
 from tests.support.samples import blank_pages
 from tests.support.wait import wait_for

@@ -17,7 +17,7 @@ from typing import cast
 
 from docparser.jobs.changes import Changes
 from docparser.jobs.storage.transaction import Database
-from tests.support.jobs import JOBS
+from tests.support.parser_process import JOBS
 from tests.support.samples import blank_pages as pdf
 from tests.support.wait import WAIT_S, wait_for
 

@@ -15,7 +15,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.support.jobs import JOBS, JobsParser, Start, VlmProcess
+from tests.support.jobs import JobsParser, Start, VlmProcess
+from tests.support.parser_process import JOBS
 from tests.support.postgres import PostgresServer
 from tests.support.s3 import BucketServer
 from tests.support.samples import blank_pages as pdf

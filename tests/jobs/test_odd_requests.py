@@ -10,7 +10,7 @@ import sqlite3
 import httpx
 import pytest
 
-from tests.support.jobs import JOBS
+from tests.support.parser_process import JOBS
 from tests.support.samples import blank_pages as pdf
 from tests.support.wait import wait_for
 

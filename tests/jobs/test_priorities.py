@@ -12,7 +12,8 @@ import pytest
 from docparser.contract.priority import with_priority
 from docparser.jobs.storage.job_order import Wanted
 from tests.support import samples
-from tests.support.jobs import JOBS, JobsParser, Start
+from tests.support.jobs import JobsParser, Start
+from tests.support.parser_process import JOBS
 
 TRIES = 3
 PAGES = 1000

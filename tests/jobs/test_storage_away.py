@@ -11,7 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.jobs import JOBS, JobsParser
+from tests.support.jobs import JobsParser
+from tests.support.namespaces import SMALL_DISK, WITH_MOUNTS, works
+from tests.support.parser_process import JOBS
 from tests.support.processes import child_environment
 from tests.support.samples import blank_pages
 from tests.support.wait import WAIT_S, wait_for
@@ -91,6 +93,7 @@ import json, subprocess, sys
 from pathlib import Path
 from tests.jobs.test_storage_away import says
 from tests.support.jobs import Start
+from tests.support.parser_process import JOBS
 from tests.support.samples import blank_pages
 folder = Path(sys.argv[1])
 source, mounted = folder / "source", folder / "mounted"
@@ -116,18 +119,12 @@ finally:
 """
 
 
-def _can_mount() -> bool:
-    command = ["unshare", "--mount", "--map-root-user", "mount", "-t", "tmpfs", "none", "/mnt"]
-    try:
-        return subprocess.run(command, capture_output=True, timeout=10).returncode == 0
-    except (OSError, subprocess.TimeoutExpired):
-        return False
-
-
-@pytest.mark.skipif(not _can_mount(), reason="mounts need unshare(1), mount(8) and the right to use them")
+@pytest.mark.skipif(
+    not works(*WITH_MOUNTS, *SMALL_DISK), reason="mounts need unshare(1), mount(8) and the right to use them"
+)
 def test_a_volume_that_is_read_only_or_not_mounted(tmp_path):
     ran = subprocess.run(
-        ["unshare", "--mount", "--map-root-user", sys.executable, "-c", MOUNTS, str(tmp_path)],
+        [*WITH_MOUNTS, sys.executable, "-c", MOUNTS, str(tmp_path)],
         text=True,
         capture_output=True,
         timeout=WAIT_S + 120,

@@ -16,7 +16,8 @@ import pytest
 
 from docparser.clients.keys import digest
 from tests.support import samples
-from tests.support.jobs import JOBS, JobsParser, Start, VlmProcess
+from tests.support.jobs import JobsParser, Start, VlmProcess
+from tests.support.parser_process import JOBS
 from tests.support.samples import blank_pages as pdf
 from tests.support.wait import wait_for
 

@@ -8,7 +8,7 @@ import threading
 import pytest
 
 from tests.support import samples
-from tests.support.parser_process import ParserProcess
+from tests.support.parser_process import running_service
 from tests.support.processes import children
 from tests.support.simulated_vlm import prompt_of
 
@@ -25,17 +25,9 @@ def saying(table: str):
 
 @pytest.fixture(scope="module")
 def bounded(tmp_path_factory, layout_model, _vlm):
-    running = ParserProcess(
-        tmp_path_factory.mktemp("bounded"),
-        VLM_URL=_vlm.url,
-        LAYOUT_MODEL_DIR=str(layout_model),
-        PARSER_CHILD_MEMORY_MIB="256",
-        PARSER_CHILD_CPU_S="4",
-    )
-    try:
-        yield running.wait()
-    finally:
-        running.end()
+    settings = {"LAYOUT_MODEL_DIR": str(layout_model), "PARSER_CHILD_MEMORY_MIB": "256", "PARSER_CHILD_CPU_S": "4"}
+    with running_service(tmp_path_factory.mktemp("bounded"), VLM_URL=_vlm.url, **settings) as running:
+        yield running
 
 
 def test_a_table_that_would_need_gigabytes(bounded, vlm):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Wrong requests get a 4xx that names the field, and the next good request is answered."""
+"""Wrong requests get a 4xx that names the field, no worker ends, and a good request after all of them is answered."""
 
 from __future__ import annotations
 
@@ -28,10 +28,12 @@ def check(response, status: int, *words: str) -> None:
     assert "Traceback" not in response.text and "/docparser" not in response.text
 
 
-@pytest.fixture(autouse=True)
-def _still_works(service):
+@pytest.fixture(scope="module", autouse=True)
+def _still_works(_service):
+    workers = children(_service.wait().process.pid)
     yield
-    assert service.page(GOOD)["markdown"]["text"]
+    assert children(_service.process.pid) == workers, "the workers go on"
+    assert _service.page(GOOD)["markdown"]["text"]
 
 
 @pytest.mark.parametrize(

@@ -5,17 +5,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import openai
 import pytest
 
-from docparser.clients.keys import digest
 from tests.parser.chat import CHAT, MODEL, file, image, openai_client, turn
 from tests.support import samples
-from tests.support.parser_process import LIMITS, ParserProcess
-from tests.support.simulated_vlm import SimulatedVlm
+from tests.support.parser_process import ParserProcess
 
 
 @pytest.fixture
@@ -78,8 +75,11 @@ BAD: dict[str, tuple[dict[str, Any], str]] = {
 }
 
 
-@pytest.mark.parametrize("case", BAD)
-@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize(
+    ("case", "stream"),
+    # The body is checked before anything streams; of what is found in it, and of what is found in the document, one.
+    [*((case, False) for case in BAD), ("a wrong option", True), ("a damaged one", True)],
+)
 def test_bad_requests(service, client, case: str, stream: bool):
     fields, words = BAD[case]
     body = {"model": MODEL, "messages": turn(image()), "stream": stream, **fields}
@@ -132,28 +132,9 @@ def test_the_vlm_refuses_every_block(client, vlm):
         client.chat.completions.create(model=MODEL, messages=turn(image()), stream=True)
 
 
-@pytest.fixture(scope="module")
-def guarded(tmp_path_factory, layout_model) -> Iterator[tuple[ParserProcess, Path]]:
-    """A service with a key, a quota and an audit log; pages are simulated, so that it starts quickly."""
-    folder, vlm = tmp_path_factory.mktemp("guarded"), SimulatedVlm()
-    vlm.answer = lambda request, number: "a text\n\nof two blocks"
-    settings = {
-        "VLM_URL": vlm.url,
-        "LAYOUT_MODEL_DIR": str(layout_model),
-        "PARSER_API_KEYS": f"sha256:{digest('right')} name=reader pages=2/month",
-        "PARSER_AUDIT_LOG": str(folder / "audit"),
-        **LIMITS,
-    }
-    running = ParserProcess(folder, (), ("-m", "tests.support.simulated_page_work"), **settings)
-    try:
-        yield running.wait(), folder / "audit"
-    finally:
-        running.end()
-        vlm.close()
-
-
-def test_a_key_its_quota_and_the_audit_log(guarded):
-    service, audit = guarded
+def test_a_key_its_quota_and_the_audit_log(guarded, page_vlm):
+    service, audit = guarded, guarded.log.parent / "audit"
+    page_vlm.answer = lambda request, number: "a text\n\nof two blocks"
     with openai_client(service, "wrong") as client, pytest.raises(openai.AuthenticationError) as caught:
         client.models.list()
     assert caught.value.code == "invalid_api_key" and "This key is not known here" in str(caught.value)
@@ -170,7 +151,7 @@ def test_a_key_its_quota_and_the_audit_log(guarded):
     unread = service.client.post(CHAT, content=b"no JSON", headers={"Authorization": "Bearer right"})
     assert unread.status_code == 429, "before the body is looked at"
     lines = [json.loads(line) for line in audit.read_text().splitlines()]
-    read = [line for line in lines if line["event"] == "document.submitted"]
-    assert [(line["client"], line["path"], line["status"]) for line in read] == [("reader", CHAT, 200)] * 2
+    read = [line for line in lines if line["event"] == "document.submitted" and line["client"] == "reader"]
+    assert [(line["path"], line["status"]) for line in read] == [(CHAT, 200)] * 2
     refused = {line["reason"] for line in lines if line["event"] == "request.refused"}
     assert {"key_unknown", "quota"} <= refused

@@ -12,11 +12,8 @@ import httpx
 import pytest
 
 from tests.support import samples
-from tests.support.parser_process import ParserProcess
-from tests.support.simulated_vlm import SimulatedVlm
-from tests.support.wait import wait_for
+from tests.support.parser_process import JOBS, ParserProcess
 
-JOBS = "/api/v2/ocr/jobs"
 KEY = "any"
 PDF = samples.pdf_bytes((595, 842), (595, 842))
 PNG = samples.save(samples.picture(), "PNG")
@@ -35,16 +32,9 @@ RAGFLOW = {
 
 def ended(service: ParserProcess, job_id: str, **headers: str) -> dict:
     """`data` of a job that is done."""
-    url, found = f"{JOBS}/{job_id}", {}
-
-    def done() -> bool:
-        nonlocal found
-        found = service.client.get(url, headers=headers).json()["data"]
-        return found["state"] in ("done", "failed")
-
-    wait_for(done)
-    assert found["state"] == "done", found
-    return found
+    state = service.ended(job_id, headers)
+    assert state["state"] == "done", state
+    return state
 
 
 def lines(service: ParserProcess, state: dict) -> list[dict]:
@@ -152,7 +142,7 @@ def test_weknora_with_a_key_in_its_address(guarded):
     answer = guarded.client.post("/layout-parsing", json=body, headers={"Authorization": f"Basic {user}"})
     assert answer.status_code == 200 and answer.json()["result"]["layoutParsingResults"]
     with httpx.Client(base_url=guarded.url.replace("://", f"://any:{KEY}@"), trust_env=False) as client:
-        assert client.get("/usage").json()["result"]["name"] == "reader"
+        assert client.get("/usage").json()["result"]["name"] == "free"
 
 
 class TestDify:
@@ -172,20 +162,3 @@ class TestDify:
         answer = service.client.post("/parse", files={"file": ("a.png", PNG)}, params={"format": "md"})
         assert answer.status_code == 200 and answer.text.startswith("# OCR:")
         assert answer.headers["Content-Type"].startswith("text/markdown")
-
-
-@pytest.fixture(scope="module")
-def guarded(tmp_path_factory, layout_model):
-    from docparser.clients.keys import digest
-
-    vlm = SimulatedVlm()
-    vlm.answer = lambda request, number: "a text"
-    settings = {"VLM_URL": vlm.url, "LAYOUT_MODEL_DIR": str(layout_model)}
-    settings["PARSER_API_KEYS"] = f"sha256:{digest(KEY)} name=reader"
-    folder = tmp_path_factory.mktemp("guarded")
-    running = ParserProcess(folder, (), ("-m", "tests.support.simulated_page_work"), **settings)
-    try:
-        yield running.wait()
-    finally:
-        running.end()
-        vlm.close()

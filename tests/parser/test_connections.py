@@ -28,10 +28,9 @@ from docparser.connections.protocol import MOST_FIELDS, CountedTransport, Head, 
 from docparser.connections.registry import ConnectionRegistry
 from docparser.settings import Settings
 from tests.support import samples
-from tests.support.parser_process import ParserProcess
+from tests.support.parser_process import JOBS, SIMULATED_WORK, ParserProcess, running_service
 from tests.support.wait import WAIT_S, wait_for
 
-JOBS = "/api/v2/ocr/jobs"
 STRANGER, OTHER, PROXY = "127.0.0.2", "127.0.0.3", "127.0.0.9"
 LIMITS = {
     "PARSER_MAX_CONNECTIONS": "80",
@@ -48,14 +47,11 @@ PAGE = samples.save(samples.picture((240, 320)), "PNG")
 
 
 @pytest.fixture(scope="module")
-def parser(tmp_path_factory, layout_model, _vlm) -> Iterator[ParserProcess]:
-    _vlm.reset()
-    folder = tmp_path_factory.mktemp("connections")
-    running = ParserProcess(folder, VLM_URL=_vlm.url, LAYOUT_MODEL_DIR=str(layout_model), **LIMITS)
-    try:
-        yield running.wait()
-    finally:
-        running.end()
+def parser(tmp_path_factory, layout_model, _page_vlm) -> Iterator[ParserProcess]:
+    """Its page work is simulated: most that is sent here never becomes a page."""
+    folder, settings = tmp_path_factory.mktemp("connections"), {"LAYOUT_MODEL_DIR": str(layout_model), **LIMITS}
+    with running_service(folder, SIMULATED_WORK, VLM_URL=_page_vlm.url, **settings) as running:
+        yield running
 
 
 def connect(parser: ParserProcess, address: str, data: bytes = b"") -> socket.socket:
@@ -301,7 +297,7 @@ def test_a_refused_client_that_is_silent_gives_its_place_back_soon(parser):
     """Not after the 30 s of one that goes on sending. Who sends to what is gone is reset."""
     with connect(parser, STRANGER, b"NONSENSE\r\n\r\n") as connection:
         assert answer(connection)[0] == 400
-        time.sleep(5)
+        time.sleep(3.5)
         with pytest.raises(ConnectionError):
             for _ in range(20):
                 connection.send(b"a")
@@ -415,8 +411,8 @@ def test_a_client_that_does_not_read_is_cut_off(parser):
         wait_for(cut_off, WAIT_S, "the connection was ended")
 
 
-def test_streams_of_events_are_bounded(parser, _vlm):
-    with _vlm.holding(), contextlib.ExitStack() as stack:
+def test_streams_of_events_are_bounded(parser, page_vlm):
+    with page_vlm.holding(), contextlib.ExitStack() as stack:
         status, text = ask(parser, OTHER, "POST", JOBS, **form(("model", b"PaddleOCR-VL-1.6")))
         job = json.loads(text)["data"]["jobId"]
         asked = f"GET {JOBS}/{job}/events HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n".encode()
@@ -476,24 +472,24 @@ def test_texts_of_forms_are_utf_8(parser):
     assert status == json.loads(text)["code"] == 400 and "'batchId' is not UTF-8" in json.loads(text)["msg"]
 
 
-def test_long_documents_in_json_are_read_like_short_ones(parser):
+def test_long_documents_in_json_are_read_like_short_ones(service):
     """2 MB of base64, which never become text in memory."""
     file = samples.image("BMP", (640, 800))
     body = json.dumps({"file": file, "visualize": False, "logId": "long"}).encode()
-    status, text = ask(parser, OTHER, "POST", "/layout-parsing", body, content_type="application/json")
+    status, text = ask(service, OTHER, "POST", "/layout-parsing", body, content_type="application/json")
     found = json.loads(text)
     assert status == 200 and found["logId"] == "long" and len(body) > 2_000_000
     assert found["result"]["dataInfo"]["width"] == 640
 
     bad = body.replace(file[-40:].encode(), b"!" * 40)
-    status, text = ask(parser, OTHER, "POST", "/layout-parsing", bad, content_type="application/json")
+    status, text = ask(service, OTHER, "POST", "/layout-parsing", bad, content_type="application/json")
     assert status == 422 and json.loads(text) == json.loads(text) | {"logId": "long"}
     assert "file: not base64" in json.loads(text)["errorMsg"]
 
     job = {"model": "PaddleOCR-VL-1.6", "fileUrl": "data:image/bmp;base64," + file}
-    status, text = ask(parser, OTHER, "POST", JOBS, json.dumps(job).encode(), content_type="application/json")
+    status, text = ask(service, OTHER, "POST", JOBS, json.dumps(job).encode(), content_type="application/json")
     assert status == 200, text
-    ask(parser, OTHER, "DELETE", f"{JOBS}/{json.loads(text)['data']['jobId']}?purge=true")
+    ask(service, OTHER, "DELETE", f"{JOBS}/{json.loads(text)['data']['jobId']}?purge=true")
 
 
 @pytest.mark.server

@@ -10,9 +10,8 @@ from tests.support.simulated_vlm import image_of
 
 
 @pytest.mark.parametrize("format", ["PNG", "JPEG", "TIFF", "BMP", "WEBP"])
-@pytest.mark.parametrize("file_type", [1, None])
-def test_image_formats(service, format, file_type):
-    assert service.page(samples.image(format, size=(800, 1000)), fileType=file_type)["markdown"]["text"]
+def test_image_formats(service, format):
+    assert service.page(samples.image(format, size=(800, 1000)))["markdown"]["text"]
 
 
 @pytest.mark.parametrize(

@@ -21,11 +21,12 @@ from functools import partial
 import pytest
 
 from tests.support import samples
+from tests.support.namespaces import ISOLATED, SMALL_DISK, works
 from tests.support.processes import child_environment, children
 from tests.support.wait import WAIT_S, wait_for
 
 PAGE = samples.image(size=(600, 800))
-CLIENTS, DOCUMENTS = 4, 16
+CLIENTS, DOCUMENTS = 4, 8
 
 
 class Clients:
@@ -120,20 +121,20 @@ def test_workers_are_killed_under_load(service, vlm):
 
 
 FULL_DISK = """
-import fcntl, json, os, socket, struct, subprocess, sys
+import json, subprocess, sys
 from pathlib import Path
-with socket.socket() as s:
-    fcntl.ioctl(s, 0x8914, struct.pack("16sh", b"lo", 1))
+from tests.support.namespaces import loopback_up
+loopback_up()
 folder, layout, page = Path(sys.argv[1]), sys.argv[2], sys.stdin.read()
 spool = folder / "small"
 spool.mkdir()
 subprocess.run(["mount", "-t", "tmpfs", "-o", "size=256k", "none", str(spool)], check=True)
-from tests.support.parser_process import ParserProcess
-from tests.support.simulated_vlm import SimulatedVlm
-service = ParserProcess(folder, LAYOUT_MODEL_DIR=layout, VLM_URL=SimulatedVlm().url, PARSER_SPOOL_DIR=str(spool),
-                  PARSER_DATA_DIR=str(folder / "data"))
-try:
-    service.wait()
+from tests.support.parser_process import SIMULATED_WORK, running_service
+from tests.support.simulated_vlm import SimulatedVlm, say_prompt
+vlm = SimulatedVlm()
+vlm.answer = say_prompt
+settings = {"LAYOUT_MODEL_DIR": layout, "VLM_URL": vlm.url, "PARSER_SPOOL_DIR": str(spool)}
+with running_service(folder, SIMULATED_WORK, **settings) as service:
     before = service.parse(page, visualize=False)
     (spool / "filler").write_bytes(bytes(240 << 10))
     full = service.parse(page, visualize=False)
@@ -142,33 +143,18 @@ try:
     after = service.parse(page, visualize=False)
     print(json.dumps({"before": before.status_code, "full": full.status_code, "why": full.json()["errorMsg"],
                       "retry": full.headers.get("Retry-After"), "alive": alive, "after": after.status_code}))
-finally:
-    service.end()
 """
 
 
-def _can_mount() -> bool:
-    command = ["unshare", "--net", "--mount", "--map-root-user", "mount", "-t", "tmpfs", "none", "/mnt"]
-    try:
-        return subprocess.run(command, capture_output=True, timeout=10).returncode == 0
-    except (OSError, subprocess.TimeoutExpired):
-        return False
+ALONE = *ISOLATED, "--mount"
 
 
-@pytest.mark.skipif(not _can_mount(), reason="a small disk needs unshare(1), mount(8) and the right to use them")
+@pytest.mark.skipif(
+    not works(*ALONE, *SMALL_DISK), reason="a small disk needs unshare(1), mount(8) and the right to use them"
+)
 def test_a_full_disk_is_503_and_nothing_ends(tmp_path, layout_model):
     ran = subprocess.run(
-        [
-            "unshare",
-            "--net",
-            "--mount",
-            "--map-root-user",
-            sys.executable,
-            "-c",
-            FULL_DISK,
-            str(tmp_path),
-            str(layout_model),
-        ],
+        [*ALONE, sys.executable, "-c", FULL_DISK, str(tmp_path), str(layout_model)],
         input=samples.image("BMP", size=(150, 200)),
         text=True,
         capture_output=True,

@@ -6,21 +6,17 @@ from __future__ import annotations
 
 import base64
 import io
-import subprocess
-import sys
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from PIL import Image
 
-from tests.support.parser_process import LIMITS, ParserProcess
-from tests.support.processes import child_environment
+from tests.support.parser_process import JOBS, LIMITS, ParserProcess, running_service, simulated_layout
+from tests.support.paths import ROOT
 from tests.support.simulated_layout import SHAPES, V3
 from tests.support.simulated_vlm import SimulatedVlm, image_of, prompt_of
-from tests.support.wait import WAIT_S, wait_for
 
 pytestmark = pytest.mark.server
 
@@ -39,15 +35,10 @@ def vlm() -> Iterator[SimulatedVlm]:
 @pytest.fixture(scope="module")
 def service(tmp_path_factory: pytest.TempPathFactory, vlm: SimulatedVlm) -> Iterator[ParserProcess]:
     folder = tmp_path_factory.mktemp("v3")
-    command = [sys.executable, "-m", "tests.support.simulated_layout", str(folder / V3)]
-    built = subprocess.run(command, env=child_environment(), capture_output=True, text=True, timeout=WAIT_S)
-    assert built.returncode == 0, built.stderr
-    names = {"VLM_MODEL": "PaddleOCR-VL-1.6", "LAYOUT_MODEL_DIR": str(folder / V3), "PARSER_WORKERS": "1"}
-    running = ParserProcess(folder, VLM_URL=vlm.url, **{**LIMITS, **names})
-    try:
-        yield running.wait()
-    finally:
-        running.end()
+    layout = simulated_layout(folder / V3)
+    names = {"VLM_MODEL": "PaddleOCR-VL-1.6", "LAYOUT_MODEL_DIR": str(layout), "PARSER_WORKERS": "1"}
+    with running_service(folder, VLM_URL=vlm.url, **{**LIMITS, **names}) as running:
+        yield running
 
 
 def page() -> bytes:
@@ -140,33 +131,17 @@ def test_texts_are_spotted(service: ParserProcess, vlm: SimulatedVlm):
 
 
 def test_a_job_takes_the_same_options(service: ParserProcess, vlm: SimulatedVlm):
-    fields = {"model": "PaddleOCR-VL-1.6", "optionalPayload": '{"useSealRecognition": true}'}
-    jobs = "/api/v2/ocr/jobs"
-    answer = service.client.post(jobs, data=fields, files={"file": ("a.png", page())}).json()["data"]
+    answer = service.submit(page(), "a.png", optionalPayload='{"useSealRecognition": true}').json()["data"]
     assert answer["docparser"] == {"model": "PaddleOCR-VL-1.6-0.9B", "notes": []}
-    state: dict[str, Any] = {}
-
-    def ended() -> bool:
-        state.update(service.client.get(f"{jobs}/{answer['jobId']}").json()["data"])
-        return state["state"] in ("done", "failed")
-
-    wait_for(ended, what="the job")
+    state = service.ended(answer["jobId"])
     assert state["state"] == "done" and state["docparser"]["model"] == "PaddleOCR-VL-1.6-0.9B", state
-    text = service.client.get(f"{jobs}/{answer['jobId']}/result?format=md").text
+    text = service.client.get(f"{JOBS}/{answer['jobId']}/result?format=md").text
     assert "Seal Recognition:" in text, "the simulated VLM repeats its prompt"
 
 
-def test_a_layout_model_of_another_version_is_refused(tmp_path: Path, vlm: SimulatedVlm):
-    """One line and status 2, before anything is loaded."""
-    demo = Path(__file__).parents[2] / "models/demo/PP-DocLayoutV2"
-    names = {"VLM_MODEL": "PaddleOCR-VL-1.6", "LAYOUT_MODEL_DIR": str(demo), "VLM_URL": vlm.url}
-    done = subprocess.run(
-        [sys.executable, "-m", "docparser"],
-        env=child_environment("PARSER_", **names),
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        timeout=WAIT_S,
-    )
-    assert done.returncode == 2 and done.stderr.count("\n") == 1
-    assert "holds PP-DocLayoutV2, but PP-DocLayoutV3 belongs to the VLM that is served" in done.stderr
+def test_a_layout_model_of_another_version_is_refused(refused_start, vlm: SimulatedVlm):
+    """One line, before anything is loaded."""
+    demo = ROOT / "models/demo/PP-DocLayoutV2"
+    words = refused_start(VLM_MODEL="PaddleOCR-VL-1.6", LAYOUT_MODEL_DIR=str(demo), VLM_URL=vlm.url)
+    assert "holds PP-DocLayoutV2, but PP-DocLayoutV3 belongs to the VLM that is served" in words
+    assert words.count("\n") == 1

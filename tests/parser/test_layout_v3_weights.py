@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.parser_process import LIMITS, ParserProcess
+from tests.support.parser_process import LIMITS, ParserProcess, running_service
 from tests.support.paths import DATA
 from tests.support.processes import child_environment
 from tests.support.simulated_layout import LABELS, V3
@@ -47,11 +47,8 @@ def service(
     built = subprocess.run(command, env=child_environment(), capture_output=True, text=True, timeout=WAIT_S)
     assert built.returncode == 0, built.stderr
     names = {"VLM_MODEL": "PaddleOCR-VL-1.6", "LAYOUT_MODEL_DIR": str(folder / V3), "PARSER_WORKERS": "1"}
-    running = ParserProcess(folder, VLM_URL=vlm.url, **{**LIMITS, **names})
-    try:
-        yield running.wait()
-    finally:
-        running.end()
+    with running_service(folder, VLM_URL=vlm.url, **{**LIMITS, **names}) as running:
+        yield running
 
 
 def blocks(service: ParserProcess, page: str, **options: Any) -> list[dict[str, Any]]:

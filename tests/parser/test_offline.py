@@ -11,43 +11,32 @@ from pathlib import Path
 import pytest
 
 from tests.support import samples
+from tests.support.namespaces import ISOLATED, works
 from tests.support.processes import child_environment
 from tests.support.wait import WAIT_S
 
-ISOLATED = ("unshare", "--net", "--map-root-user")
-
-
-def _can_isolate() -> bool:
-    try:
-        return subprocess.run([*ISOLATED, "true"], capture_output=True, timeout=10).returncode == 0
-    except (OSError, subprocess.TimeoutExpired):
-        return False
-
-
 # Runs inside the namespace, beside the service and the simulated VLM, which can only be reached there.
 SCRIPT = """
-import fcntl, json, os, socket, struct, sys
+import json, socket, sys
 from pathlib import Path
-with socket.socket() as s:  # "ip link set lo up", which needs no package this way
-    fcntl.ioctl(s, 0x8914, struct.pack("16sh", b"lo", 1))
-from tests.support.parser_process import ParserProcess
+from tests.support.namespaces import loopback_up
+from tests.support.parser_process import running_service
 from tests.support.simulated_vlm import SimulatedVlm
+loopback_up()
 folder, layout, file = Path(sys.argv[1]), sys.argv[2], sys.stdin.read()
 try:
     socket.create_connection(("192.0.2.1", 80), timeout=1)
     sys.exit("there is a network")
 except OSError:
     pass
-service = ParserProcess(folder, LAYOUT_MODEL_DIR=layout, VLM_URL=SimulatedVlm().url, HOME=str(folder / "home"))
-try:
-    answer = service.wait().parse(file, visualize=True, outputFormats=["docx"])
+settings = {"LAYOUT_MODEL_DIR": layout, "VLM_URL": SimulatedVlm().url, "HOME": str(folder / "home")}
+with running_service(folder, **settings) as service:
+    answer = service.parse(file, visualize=True, outputFormats=["docx"])
     print(json.dumps({"status": answer.status_code, "body": answer.json(), "log": service.log.read_text()}))
-finally:
-    service.end()
 """
 
 
-@pytest.mark.skipif(not _can_isolate(), reason="network namespaces need unshare(1) and the right to use it")
+@pytest.mark.skipif(not works(*ISOLATED, "true"), reason="network namespaces need unshare(1) and the right to use it")
 def test_without_any_network(tmp_path: Path, layout_model: Path):
     ran = subprocess.run(
         [*ISOLATED, sys.executable, "-c", SCRIPT, str(tmp_path), str(layout_model)],

@@ -281,16 +281,23 @@ def scan(path: Path, points: tuple[float, float], pixels: tuple[int, int], strip
     return path.read_bytes()
 
 
+SCANS = [
+    ((144, 204), (1240, 1754), 1240),
+    ((595, 842), (2480, 3504), 2480),
+    ((595, 842), (400, 560), 1190),
+]
+LARGEST = (595, 842), (9920, 14016), 2522  # within the bound for scans
+MADE = [(1, False), (8, False), (1, True)]
+
+
 @pytest.mark.parametrize(
-    ("points", "pixels", "expected"),
+    ("points", "pixels", "expected", "strips", "in_a_form"),
     [
-        ((144, 204), (1240, 1754), 1240),
-        ((595, 842), (2480, 3504), 2480),
-        ((595, 842), (400, 560), 1190),
-        ((595, 842), (9920, 14016), 2522),  # within the bound for scans
+        *((*scan, *made) for scan in SCANS for made in MADE),
+        (*LARGEST, *MADE[0]),
+        *(pytest.param(*LARGEST, *made, marks=pytest.mark.long) for made in MADE[1:]),
     ],
 )
-@pytest.mark.parametrize(("strips", "in_a_form"), [(1, False), (8, False), (1, True)])
 def test_a_scan_is_rendered_as_finely_as_it_was_scanned(pages, tmp_path, points, pixels, expected, strips, in_a_form):
     (page,) = pages(scan(tmp_path / "a", points, pixels, strips, in_a_form))
     assert page.pixels.shape[1] == pytest.approx(expected, abs=10)

@@ -20,6 +20,7 @@ from docparser.http import answers, bodies
 from docparser.http.errors import extras, fields_of, status_of
 from docparser.settings import Settings
 from tests.parser.test_gate import ENTRY, KEY, ask, gated
+from tool_errors import SETTINGS_PLACE
 
 JOBS, CHAT = "/api/v2/ocr/jobs", "/v1/chat/completions"
 
@@ -134,6 +135,13 @@ class TestBody:
         assert answer[0]["status"] == 413 and heard == 30, "all of it"
         answer, heard = self.send(settings, 100, headers=length)
         assert answer[0]["status"] == 413 and heard == 33, "2 MiB, and the piece beyond them"
+
+    @pytest.mark.parametrize(("path", "field"), [("/layout-parsing", "errorMsg"), (JOBS, "msg")])
+    def test_a_setting_that_is_named_is_named_with_its_place(self, monkeypatch, path, field):
+        monkeypatch.setenv(SETTINGS_PLACE, ".env beside compose.yaml")
+        answer, _ = self.send(Settings(max_body_mib=1), 30, path)
+        words = json.loads(answer[1]["body"])[field]
+        assert words.endswith("PARSER_MAX_BODY_MIB is set in .env beside compose.yaml.")
 
     def test_a_429_after_the_last_piece_waits_for_nothing(self):
         """Two of three pieces fit into what one client may have."""

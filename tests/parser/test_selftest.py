@@ -188,11 +188,6 @@ def test_closing_ends_a_test_that_runs(recorded_vlm):
     asyncio.run(scenario())
 
 
-def test_the_service_says_so_over_http(recorded_vlm, start_service):
-    service = start_service(VLM_URL=recorded_vlm.url, PARSER_SELFTEST="1").wait()
-    assert service.client.get("/health/ready").json()["result"]["vlm"]["selfTestPassed"] is True
-
-
 @pytest.mark.parametrize("name", ["PaddleOCR-VL-1.6", "Qwen2-VL-2B-Instruct", "HunyuanOCR"])
 def test_every_family_is_asked_what_was_recorded_for_it(recorded_vlm, weights, name):
     """The newer families read whole pages and know PaddleOCR-VL's words as little as its bounds."""

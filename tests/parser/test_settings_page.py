@@ -108,11 +108,11 @@ def sample(name: str) -> str:
     return "8123" if isinstance(setting, Port) else "/a/folder"
 
 
-@pytest.mark.parametrize("name", sorted((PARSER | VLM) - FIXED_LOCALLY))
-def test_local_mode_passes_every_setting(name: str, tmp_path):
-    value = sample(name)
-    (tmp_path / ".env").write_text(f"{name}={value}\n")
-    assert LocalSettings.load({}, tmp_path / ".env").values[name] == value
+def test_local_mode_passes_every_setting(tmp_path):
+    for name in sorted((PARSER | VLM) - FIXED_LOCALLY):
+        value = sample(name)
+        (tmp_path / ".env").write_text(f"{name}={value}\n")
+        assert LocalSettings.load({}, tmp_path / ".env").values[name] == value
 
 
 def test_the_page_and_the_schema_are_those_of_the_code():

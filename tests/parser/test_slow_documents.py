@@ -16,11 +16,10 @@ from docparser.documents.spool import Document
 from docparser.errors import DocumentTooSlow
 from docparser.parsing.document_pages import GIVE_UP_AFTER, OPENING, SlowDocuments
 from tests.support import bombs, samples
-from tests.support.parser_process import ParserProcess
+from tests.support.parser_process import JOBS, ParserProcess, running_service
 from tests.support.processes import children
 from tests.support.wait import wait_for
 
-JOBS = "/api/v2/ocr/jobs"
 GIVEN_UP = "was given up after"
 
 
@@ -28,20 +27,15 @@ GIVEN_UP = "was given up after"
 def impatient(tmp_path_factory, layout_model, _vlm):
     settings = {"PARSER_RENDER_TIMEOUT_S": "3", "PARSER_PAGES_IN_FLIGHT": "4"}
     folder = tmp_path_factory.mktemp("impatient")
-    service = ParserProcess(folder, VLM_URL=_vlm.url, LAYOUT_MODEL_DIR=str(layout_model), **settings)
-    yield service.wait()
-    service.end()
+    with running_service(folder, VLM_URL=_vlm.url, LAYOUT_MODEL_DIR=str(layout_model), **settings) as service:
+        yield service
 
 
-def submit(service: ParserProcess, document: bytes, token: str, *, wait: bool = False) -> str:
-    """The path of a new job, which has ended if ``wait``."""
-    files, data, headers = {"file": ("x.pdf", document)}, {"model": "PaddleOCR-VL"}, {"Authorization": token}
-    answer = service.client.post(JOBS, files=files, data=data, headers=headers)
+def submit(service: ParserProcess, document: bytes, token: str) -> str:
+    """The id of a new job of this client's."""
+    answer = service.submit(document, headers={"Authorization": token})
     assert answer.status_code == 200, answer.text
-    job = f"{JOBS}/{answer.json()['data']['jobId']}"
-    if wait:
-        wait_for(lambda: service.client.get(job).json()["data"]["state"] in ("done", "failed"))
-    return job
+    return answer.json()["data"]["jobId"]
 
 
 def times_given_up(service: ParserProcess) -> int:
@@ -77,19 +71,16 @@ def test_other_pages_of_the_document_and_of_the_worker_are_parsed(impatient, vlm
 def test_a_jobs_slow_page_fails_with_the_reason_and_is_not_tried_again(impatient, vlm):
     before = times_given_up(impatient)
     document = bombs.beside_good_pages(bombs.function_shading(steps=19_000))
-    job = submit(impatient, document, "Bearer third", wait=True)
-
-    def state() -> dict:
-        return impatient.client.get(job).json()["data"]
-
-    assert state()["extractProgress"]["extractedPages"] == 2, state()
-    assert GIVEN_UP in str(state()) and "page 2" in str(state()), state()
+    job = submit(impatient, document, "Bearer third")
+    state = impatient.ended(job)
+    assert state["extractProgress"]["extractedPages"] == 2, state
+    assert GIVEN_UP in str(state) and "page 2" in str(state), state
     assert times_given_up(impatient) == before + 1
-    assert impatient.client.post(f"{job}/retry").json()["data"]["pages"] == 0
-    assert state()["state"] in ("done", "failed") and times_given_up(impatient) == before + 1
+    assert impatient.client.post(f"{JOBS}/{job}/retry").json()["data"]["pages"] == 0
+    assert impatient.state(job)["state"] in ("done", "failed") and times_given_up(impatient) == before + 1
 
 
-@pytest.mark.parametrize("how", ["requests", "jobs"])
+@pytest.mark.parametrize("how", ["requests", pytest.param("jobs", marks=pytest.mark.long)])
 def test_twenty_slow_documents_of_one_client_do_not_keep_another_waiting(impatient, vlm, how):
     """The other client's five pages are answered while nearly all of them still wait."""
     answered: list[int] = []
@@ -112,7 +103,7 @@ def test_twenty_slow_documents_of_one_client_do_not_keep_another_waiting(impatie
     for _ in range(5):
         assert impatient.page(samples.image(size=(600, 800)))["markdown"]["text"]
     if how == "jobs":
-        submit(impatient, samples.blank_pages(2), "Bearer second", wait=True)
+        impatient.ended(submit(impatient, samples.blank_pages(2), "Bearer second"))
     assert times_given_up(impatient) - before <= 8 and len(answered) <= 8
     assert impatient.metrics()["docparser_slow_documents"] <= 1, "half of the workers, but one at least"
 

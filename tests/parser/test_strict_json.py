@@ -66,17 +66,16 @@ def some_text(chance: random.Random) -> str:
     return "".join(map(chr, codes))
 
 
-@pytest.mark.parametrize("seed", range(200))
-def test_the_standard_is_read_as_it_is(seed: int):
-    value = some_value(random.Random(seed))
-    for ascii_only in (True, False):
-        assert strict_json.loads(json.dumps(value, ensure_ascii=ascii_only).encode()) == value
+def test_the_standard_is_read_as_it_is():
+    for seed in range(200):
+        value = some_value(random.Random(seed))
+        for ascii_only in (True, False):
+            assert strict_json.loads(json.dumps(value, ensure_ascii=ascii_only).encode()) == value, seed
 
 
-@pytest.mark.parametrize("seed", range(50))
-def test_whatever_comes_is_read_or_refused(seed: int):
+def test_whatever_comes_is_read_or_refused():
     """Pieces of JSON in any order: about every tenth text is JSON for Python's reader."""
-    chance = random.Random(seed)
+    chance = random.Random(0)
     pieces = [
         *'{}[]",:',
         '"a"',
@@ -91,7 +90,7 @@ def test_whatever_comes_is_read_or_refused(seed: int):
         "9" * 25,
         "\xed",
     ]
-    for _ in range(200):
+    for _ in range(10_000):
         data = "".join(chance.choices(pieces, k=chance.randrange(1, 6))).encode("latin-1")
         try:
             value = strict_json.loads(data)

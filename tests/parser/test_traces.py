@@ -4,7 +4,6 @@ it where nobody asked for traces. tests/e2e has a page with the real VLM server.
 
 from __future__ import annotations
 
-import os
 import secrets
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -16,14 +15,13 @@ import pytest
 from docparser.settings import Settings
 from tests.support import samples
 from tests.support.otlp_receiver import OtlpReceiver, SeenSpan, tree
-from tests.support.parser_process import ParserProcess
-from tests.support.processes import PYTHONPATH
+from tests.support.parser_process import JOBS, ParserProcess, running_service
 from tests.support.simulated_vlm import SimulatedVlm
+from tests.support.telltale import OPENTELEMETRY, telltale
 from tests.support.wait import wait_for
 
 WORKER: dict[str, Any] = {"render": {}, "layout": {}, "block": {"vlm": {}}, "write": {}}
 PAGE: dict[str, Any] = {"page": {"queue": {}, "worker": WORKER}}
-JOBS = "/api/v2/ocr/jobs"
 SECRET = "k3y-of-the-collector"
 
 
@@ -43,13 +41,9 @@ def traced(
         "OTEL_EXPORTER_OTLP_HEADERS": f"authorization=Bearer%20{SECRET}",
         "OTEL_SERVICE_NAME": "ours",
     }
-    running = ParserProcess(
-        tmp_path_factory.mktemp("traced"), LAYOUT_MODEL_DIR=str(layout_model), VLM_URL=_vlm.url, **settings
-    )
-    try:
-        yield running.wait()
-    finally:
-        running.end()
+    folder = tmp_path_factory.mktemp("traced")
+    with running_service(folder, LAYOUT_MODEL_DIR=str(layout_model), VLM_URL=_vlm.url, **settings) as running:
+        yield running
 
 
 class Client:
@@ -131,11 +125,8 @@ def test_a_job_hangs_below_the_request_that_submitted_it(
     traced: ParserProcess, vlm: SimulatedVlm, receiver: OtlpReceiver
 ):
     client = Client()
-    form = {"model": "PaddleOCR-VL"}
-    files = {"file": ("a.pdf", samples.pdf_bytes((300, 400)))}
-    answer = traced.client.post(JOBS, data=form, files=files, headers=client.headers)
-    job = answer.json()["data"]["jobId"]
-    wait_for(lambda: traced.client.get(f"{JOBS}/{job}").json()["data"]["state"] == "done")
+    job = traced.submit(samples.pdf_bytes((300, 400)), headers=client.headers).json()["data"]["jobId"]
+    assert traced.ended(job)["state"] == "done"
     spans = receiver.of(client.trace, with_pages(f"POST {JOBS}", 1))
     assert tree(spans, client.span) == {f"POST {JOBS}": {"job queue": {}, **PAGE}}
     assert one(spans, "page").attributes["request_id"] == f"job-{job}"
@@ -164,20 +155,18 @@ def test_a_client_that_wants_no_trace_gets_none_and_nonsense_begins_a_tree(
     assert not [span for span in receiver.spans() if "/health" in span.name], "probes make no trees"
 
 
-def test_without_a_collector_nothing_of_opentelemetry_is_loaded(start_service, vlm: SimulatedVlm, tmp_path: Path):
-    """Neither in the service nor in its worker, but for the interface that FastAPI itself imports. Packages that come
-    first on the path would say so."""
-    loaded = tmp_path / "loaded"
-    for name in ("sdk", "exporter"):
-        first = tmp_path / "first/opentelemetry" / name
-        first.mkdir(parents=True)
-        (first / "__init__.py").write_text(f"open({str(loaded)!r}, 'a').close()\nraise ImportError('not here')\n")
-    paths = os.pathsep.join((str(tmp_path / "first"), PYTHONPATH))
-    service = start_service(VLM_URL=vlm.url, PYTHONPATH=paths).wait()
+def test_without_a_collector_nothing_of_opentelemetry_is_loaded(
+    service: ParserProcess, vlm: SimulatedVlm, loaded_opentelemetry: Path
+):
+    """Neither in the service nor in its worker."""
     service.page(samples.image())
     assert len(vlm.requests) == 7 and set(vlm.traceparents) == {None}
-    assert not loaded.exists()
-    service.end()
+    assert not loaded_opentelemetry.exists()
+
+
+def test_with_a_collector_it_is(start_service, vlm: SimulatedVlm, tmp_path: Path):
+    """Else the test above would prove nothing."""
+    paths, loaded = telltale(tmp_path, *OPENTELEMETRY)
     on = start_service(VLM_URL=vlm.url, PYTHONPATH=paths, OTEL_EXPORTER_OTLP_ENDPOINT="http://127.0.0.1:9")
     on.process.wait()
     assert loaded.exists(), "traces would load them"
@@ -201,10 +190,9 @@ def test_a_collector_that_hangs_costs_no_page(traced: ParserProcess, vlm: Simula
         ("OTEL_TRACES_SAMPLER_ARG", "2", "less than or equal to 1"),
     ],
 )
-def test_a_wrong_setting_stops_the_start(start_service, name: str, value: str, expected: str):
-    service = start_service(VLM_URL="http://127.0.0.1:9/v1", **{name: value})
-    assert service.process.wait() == 2
-    assert name in service.log.read_text() and expected in service.log.read_text()
+def test_a_wrong_setting_stops_the_start(refused_start, name: str, value: str, expected: str):
+    words = refused_start(VLM_URL="http://127.0.0.1:9/v1", **{name: value})
+    assert name in words and expected in words
 
 
 def test_a_share_of_requests_is_traced_as_the_setting_says():

@@ -31,7 +31,7 @@ from tests.plugin.family_checkpoints import (
     starting,
 )
 from tests.plugin.generated import check_generated
-from tests.support.parser_process import ParserProcess
+from tests.support.parser_process import ParserProcess, running_service
 from tests.support.paths import DATA, python_of
 
 pytestmark = [pytest.mark.model, pytest.mark.long]
@@ -170,11 +170,8 @@ def parser(checkpoint: Checkpoint, served: str, tmp_path: Path) -> Iterator[Pars
     if not python_of("parser").exists():
         pytest.skip("the environment parser is not there")
     settings = {"VLM_URL": f"{served}/v1", "VLM_MODEL": checkpoint.path.name, "MODELS_DIR": str(checkpoint.folder)}
-    running = ParserProcess(tmp_path, **settings)
-    try:
-        yield running.wait()
-    finally:
-        running.end()
+    with running_service(tmp_path, **settings) as running:
+        yield running
 
 
 def test_the_parser_reads_whole_pages_with_it(checkpoint: Checkpoint, parser: ParserProcess):

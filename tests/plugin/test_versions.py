@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import base64
 import dataclasses
-import subprocess
 from collections.abc import Iterator
 from concurrent.futures import Future
 from pathlib import Path
@@ -19,11 +18,9 @@ from tests.plugin.checkpoints import name_version
 from tests.plugin.families import Conversation
 from tests.plugin.family_checkpoints import NEW_TOKENS, Checkpoint, Made, check_greedy, starting
 from tests.plugin.test_server import page
-from tests.support.parser_process import PYTHON, ParserProcess
+from tests.support.parser_process import ParserProcess, running_service, simulated_layout
 from tests.support.paths import DATA, ROOT, python_of
-from tests.support.processes import child_environment
 from tests.support.simulated_layout import V3
-from tests.support.wait import WAIT_S
 from vlm_server.serving import Serving
 
 pytestmark = pytest.mark.model
@@ -89,15 +86,10 @@ def parser(served: str, checkpoint: Checkpoint, tmp_path: Path) -> Iterator[Pars
     """A parser that reads with the server; its layout model is simulated, and not asked here."""
     if not python_of("parser").exists():
         pytest.skip("the environment parser is not there")
-    words = [PYTHON, "-m", "tests.support.simulated_layout", str(tmp_path / V3)]
-    built = subprocess.run(words, cwd=ROOT, env=child_environment(), capture_output=True, text=True, timeout=WAIT_S)
-    assert built.returncode == 0, built.stderr
     settings = {"VLM_URL": f"{served}/v1", "VLM_MODEL": ENTRY, "MODELS_DIR": str(checkpoint.folder)}
-    running = ParserProcess(tmp_path, LAYOUT_MODEL_DIR=str(tmp_path / V3), **settings)
-    try:
-        yield running.wait()
-    finally:
-        running.end()
+    layout = simulated_layout(tmp_path / V3)
+    with running_service(tmp_path, LAYOUT_MODEL_DIR=str(layout), **settings) as running:
+        yield running
 
 
 def test_the_parser_asks_it_for_seals_and_for_places(parser: ParserProcess):

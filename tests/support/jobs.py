@@ -6,18 +6,15 @@ from __future__ import annotations
 
 import contextlib
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import httpx
 
-from tests.support.parser_process import ParserProcess
+from tests.support.parser_process import SIMULATED_WORK, ParserProcess
 from tests.support.processes import Process, child_environment, free_port
-from tests.support.wait import WAIT_S, wait_for
+from tests.support.wait import wait_for
 from tests.support.weights import make_layout_files
-
-JOBS = "/api/v2/ocr/jobs"
 
 
 class VlmProcess(Process):
@@ -53,16 +50,9 @@ class VlmProcess(Process):
 
 
 class JobsParser(ParserProcess):
-    """A parser, and the calls of its job interface. By default its page work is simulated."""
+    """A parser whose page work is simulated, with limits that suit jobs."""
 
-    def __init__(
-        self,
-        folder: Path,
-        vlm_port: int,
-        main: tuple[str, ...] = ("-m", "tests.support.simulated_page_work"),
-        /,
-        **settings: str,
-    ) -> None:
+    def __init__(self, folder: Path, vlm_port: int, **settings: str) -> None:
         own = {
             "PARSER_PAGES_IN_FLIGHT": "4",
             "PARSER_MIN_FREE_MIB": "0",
@@ -70,39 +60,7 @@ class JobsParser(ParserProcess):
             "LAYOUT_MODEL_DIR": str(folder / "PP-DocLayoutV2"),
             "VLM_URL": f"http://127.0.0.1:{vlm_port}/v1",
         }
-        super().__init__(folder, (), main, **{**own, **settings})
-
-    def submit(
-        self, document: bytes, name: str = "a.pdf", headers: dict | None = None, **fields: str
-    ) -> httpx.Response:
-        fields = {"model": "PaddleOCR-VL-1.6", **fields}
-        return self.client.post(JOBS, data=fields, files={"file": (name, document)}, headers=headers or {})
-
-    def job(self, document: bytes, **fields: str) -> str:
-        """The id of a job that must be accepted."""
-        answer = self.submit(document, "a.pdf", None, **fields)
-        assert answer.status_code == 200, answer.text
-        return answer.json()["data"]["jobId"]
-
-    def state(self, job_id: str) -> dict:
-        answer = self.client.get(f"{JOBS}/{job_id}")
-        assert answer.status_code == 200, answer.text
-        return answer.json()["data"]
-
-    def wait_for(self, job_id: str, reached: Callable[[dict], object]) -> dict:
-        """The job's first state that `reached` accepts."""
-        deadline = time.monotonic() + WAIT_S
-        state: dict = {}
-        while time.monotonic() < deadline:
-            state = self.state(job_id)
-            if reached(state):
-                return state
-            time.sleep(0.05)
-        raise AssertionError(f"after {WAIT_S} s: {state}\n{self.log.read_text()[-4000:]}")
-
-    def ended(self, job_id: str) -> dict:
-        """The state of a job that is done or has failed."""
-        return self.wait_for(job_id, lambda state: state["state"] in ("done", "failed"))
+        super().__init__(folder, (), SIMULATED_WORK, **{**own, **settings})
 
     def wait_until_idle(self) -> None:
         """No page waits or is at work, of whatever test: a test that holds the VLM wants the first place."""
@@ -112,12 +70,6 @@ class JobsParser(ParserProcess):
             return not any(load[kind][state] for kind in ("pages", "jobs") for state in load[kind] if state != "most")
 
         wait_for(idle, what="an idle parser")
-
-    def lines(self, url: str) -> list[dict]:
-        """The results behind an address of JSON lines."""
-        answer = httpx.get(url, trust_env=False, timeout=120)
-        assert answer.status_code == 200, answer.text
-        return [httpx.Response(200, text=line).json()["result"] for line in answer.text.splitlines()]
 
 
 class Start:

@@ -6,8 +6,11 @@ It runs in the environment `parser`. Tests in other environments can start it as
 
 from __future__ import annotations
 
+import contextlib
+import subprocess
 import sys
 import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Self
 
@@ -18,6 +21,12 @@ from tests.support.processes import Process, child_environment, free_port
 from tests.support.wait import WAIT_S
 
 PYTHON = str(python_of("parser") if python_of("parser").exists() else sys.executable)
+
+JOBS = "/api/v2/ocr/jobs"
+
+# Words behind `python`. The second parses no page with Paddle, which takes long to load.
+REAL = ("-m", "docparser")
+SIMULATED_WORK = ("-m", "tests.support.simulated_page_work")
 
 # Limits that tests can reach.
 LIMITS = {
@@ -36,7 +45,7 @@ class ParserProcess(Process):
         self,
         folder: Path,
         wrapper: tuple[str, ...] = (),
-        main: tuple[str, ...] = ("-m", "docparser"),
+        main: tuple[str, ...] = REAL,
         /,
         **settings: str,
     ) -> None:
@@ -90,6 +99,67 @@ class ParserProcess(Process):
         (entry,) = response.json()["result"]["layoutParsingResults"]
         return entry
 
+    # Jobs.
+
+    def submit(
+        self, document: bytes, name: str = "a.pdf", headers: dict | None = None, **fields: str
+    ) -> httpx.Response:
+        fields = {"model": "PaddleOCR-VL-1.6", **fields}
+        return self.client.post(JOBS, data=fields, files={"file": (name, document)}, headers=headers or {})
+
+    def job(self, document: bytes, **fields: str) -> str:
+        """The id of a job that must be accepted."""
+        answer = self.submit(document, "a.pdf", None, **fields)
+        assert answer.status_code == 200, answer.text
+        return answer.json()["data"]["jobId"]
+
+    def state(self, job_id: str, headers: dict | None = None) -> dict:
+        answer = self.client.get(f"{JOBS}/{job_id}", headers=headers or {})
+        assert answer.status_code == 200, answer.text
+        return answer.json()["data"]
+
+    def wait_for(self, job_id: str, reached: Callable[[dict], object], headers: dict | None = None) -> dict:
+        """The job's first state that `reached` accepts."""
+        deadline = time.monotonic() + WAIT_S
+        state: dict = {}
+        while time.monotonic() < deadline:
+            state = self.state(job_id, headers)
+            if reached(state):
+                return state
+            time.sleep(0.05)
+        raise AssertionError(f"after {WAIT_S} s: {state}\n{self.log.read_text()[-4000:]}")
+
+    def ended(self, job_id: str, headers: dict | None = None) -> dict:
+        """The state of a job that is done or has failed."""
+        return self.wait_for(job_id, lambda state: state["state"] in ("done", "failed"), headers)
+
+    def lines(self, url: str) -> list[dict]:
+        """The results behind an address of JSON lines."""
+        answer = httpx.get(url, trust_env=False, timeout=120)
+        assert answer.status_code == 200, answer.text
+        return [httpx.Response(200, text=line).json()["result"] for line in answer.text.splitlines()]
+
     def end(self) -> None:
         self.client.close()
         super().end()
+
+
+def simulated_layout(folder: Path) -> Path:
+    """The simulated layout model, built in ``folder``, whose name tells which. Paddle, which builds it, stays out of
+    this process."""
+    command = [PYTHON, "-m", "tests.support.simulated_layout", str(folder)]
+    built = subprocess.run(
+        command, env=child_environment(), capture_output=True, text=True, timeout=WAIT_S, check=False
+    )
+    assert built.returncode == 0, built.stderr
+    return folder
+
+
+@contextlib.contextmanager
+def running_service(folder: Path, main: tuple[str, ...] = REAL, /, **settings: str) -> Iterator[ParserProcess]:
+    """A parser that is ready. It ends with the body, and also where it never becomes ready."""
+    service = ParserProcess(folder, (), main, **settings)
+    try:
+        yield service.wait()
+    finally:
+        service.end()

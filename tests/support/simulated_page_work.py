@@ -17,6 +17,7 @@ import concurrent.futures
 import dataclasses
 import io
 import json
+import os
 import sys
 import threading
 import types
@@ -30,6 +31,7 @@ from docparser.contract.schemas import RestructureRequest
 from docparser.documents.limits import DocumentLimits
 from docparser.documents.reader import DocumentReader
 from docparser.errors import Abandoned, InternalError
+from docparser.parsing import scheduler
 from docparser.vlm.client import Reply, VlmClient
 from docparser.vlm.repetition import TEXT
 from docparser.worker import process, sent_pages
@@ -140,5 +142,7 @@ process.MODULE = "tests.support.simulated_page_work"
 
 if __name__ == "__main__":
     if not sys.argv[1:]:
+        if seconds := os.environ.get("SIMULATED_CANCEL_GRACE_S"):  # no setting, and longer than a test wants to wait
+            scheduler.CANCEL_GRACE_S = float(seconds)
         sys.exit(server.main())
     worker(sys.argv[1:])

@@ -220,15 +220,16 @@ def image_of(request: dict) -> Image.Image:
     return Image.open(io.BytesIO(base64.b64decode(image_url(request).split(",", 1)[1])))
 
 
-def together(count: int, seconds: float = 10.0):
-    """An `answer` that holds every request back until `count` of them are here, so that no slow machine can part
-    them; after `seconds` in vain it lets go of all, and `max_in_flight` tells how many they were."""
+def together(count: int, then: Callable[[dict, int], str] | None = None, seconds: float = 10.0):
+    """An `answer`, of `then` or the default one, that holds every request back until `count` of them are here, so that
+    no slow machine can part them; after `seconds` in vain it lets go of all, and `max_in_flight` tells how many they
+    were."""
     all_here = threading.Barrier(count)
 
     def answer(request: dict, number: int) -> str:
         with contextlib.suppress(threading.BrokenBarrierError):
             all_here.wait(seconds)
-        return default_answer(request, number)
+        return (then or default_answer)(request, number)
 
     return answer
 
@@ -238,6 +239,11 @@ def default_answer(request: dict, number: int) -> str:
         return "<fcel>Item<fcel>Price<nl><fcel>Pen<fcel>3<nl>"
     width, height = image_of(request).size
     return f"{prompt_of(request)} block of {width} x {height}"
+
+
+def say_prompt(request: dict, number: int) -> str:
+    """An `answer` to simulated page work, which sends no pictures."""
+    return prompt_of(request)
 
 
 def steered(folder: Path) -> Callable[[dict, int], str | tuple[int, str]]:

@@ -16,7 +16,7 @@ from tests.support.operator_program import draw
 from tests.support.paths import ROOT
 from tests.support.processes import run_module
 
-pytestmark = pytest.mark.model
+pytestmark = [pytest.mark.model, pytest.mark.long]
 
 
 def test_every_operation_gives_paddles_values(tmp_path):

@@ -82,11 +82,9 @@ def test_every_operation_gives_paddles_values(files, program):
 def test_the_check_finds_an_operation_that_gives_something_else(files, program, monkeypatch):
     model, parameters = files
     assert check(program, model, parameters, draw()) < conversion.TOLERANCE
-    for name, other in {"floor": "ceil", "add": "subtract", "greater_than": "less_than"}.items():
-        monkeypatch.setitem(TABLE, name, arithmetic.ELEMENTWISE[other])
-        with pytest.raises(Disagreement):
-            check(program, model, parameters, draw())
-        monkeypatch.undo()
+    monkeypatch.setitem(TABLE, "floor", arithmetic.ELEMENTWISE["ceil"])
+    with pytest.raises(Disagreement):
+        check(program, model, parameters, draw())
 
 
 def test_a_program_with_other_inputs_is_no_layout_model(files, program):

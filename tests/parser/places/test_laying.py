@@ -178,7 +178,7 @@ def test_a_page_has_one_effort_and_texts_are_dealt_out_by_lengths_when_it_is_spe
     lines = [Line(around(row), row) for row in runs]
     effort = Effort()
     text = "a b " * 4500
-    for _ in range(20):
+    for _ in range(4):
         laid = lay(text, lines, effort)
         assert len(laid) == 9000 and not any(one.sure for one in laid)
     page, _ = drawn(LINES)

@@ -1,16 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A job and `/layout-parsing` give the same result for the same file, with PaddleOCR's own pipeline.
-
-The VLM and the layout model's weights are simulated, as in tests/parser.
-"""
+"""A job and `/layout-parsing` give the same result for the same file, with PaddleOCR's own pipeline."""
 
 from __future__ import annotations
 
 import base64
 import json
 import pickle
-import subprocess
-import sys
 import threading
 import time
 from pathlib import Path
@@ -18,9 +13,8 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.support.jobs import JOBS, JobsParser
+from tests.support.parser_process import JOBS, ParserProcess
 from tests.support.paths import DATA
-from tests.support.processes import child_environment
 from tests.support.simulated_vlm import SimulatedVlm, default_answer, image_of, prompt_of
 from tests.support.wait import WAIT_S
 
@@ -35,17 +29,10 @@ def answer(request: dict, number: int) -> str:
     return f"{prompt_of(request)} {image.size} {sum(image.convert('L').resize((8, 8)).tobytes())}"
 
 
-@pytest.fixture(scope="module")
-def parser(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("real")
-    layout = [sys.executable, "-m", "tests.support.simulated_layout", str(folder / "PP-DocLayoutV2")]
-    subprocess.run(layout, env=child_environment(), check=True, capture_output=True, timeout=300)
-    vlm = SimulatedVlm()
+@pytest.fixture
+def parser(service: ParserProcess, vlm: SimulatedVlm) -> ParserProcess:
     vlm.answer = answer
-    parser = JobsParser(folder, vlm.port, ("-m", "docparser"))
-    yield parser.wait()
-    parser.end()
-    vlm.close()
+    return service
 
 
 def normal(result: dict) -> dict:
