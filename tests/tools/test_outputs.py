@@ -288,7 +288,7 @@ def test_the_command_line_knows_every_format():
     assert arguments.FORMATS == tuple(outputs.FORMATS)
 
 
-@pytest.mark.parametrize("script", ["inference", "eval_accuracy", "eval_performance", "parse_folder"])
+@pytest.mark.parametrize("script", ["inference", "eval_accuracy", "eval_performance", "parse_folder", "parse_corpus"])
 def test_help_needs_no_environment(script, tmp_path):
     """Any Python 3.11 shows it, before anything is installed; without it, the cure is named."""
     base = Path(sys.executable).resolve()
