@@ -32,7 +32,7 @@ HEAVY = {
     },
     "browser": {"browser"},
     "engine": {"engine"},
-    "model": {"reference_python", "small_checkpoint", "full_shapes"},
+    "model": {"reference_python", "full_shapes"},
     "training": {"in_torch", "in_paddle"},
 }
 # Folder -> marker of all its tests.

@@ -3,8 +3,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -13,13 +15,13 @@ from tests.support.processes import PYTHONPATH, free_port
 from tests.support.sandbox import Sandbox
 
 
-@pytest.fixture
-def sandbox(tmp_path: Path):
-    """A sandbox whose services are stopped at the end of the test."""
+@contextlib.contextmanager
+def simulated_environments(folder: Path) -> Iterator[Sandbox]:
+    """A sandbox in ``folder`` whose services are stopped at the end."""
     from bundle.environments.setup import ENVIRONMENTS, settings_of
     from bundle.environments.stamp import write_stamp
 
-    envs = tmp_path / "envs"
+    envs = folder / "envs"
     envs.mkdir()
     (envs / "tools").symlink_to(Path(sys.prefix))
     for name in ("vlm", "parser"):
@@ -33,12 +35,25 @@ def sandbox(tmp_path: Path):
     env = {
         **os.environ,
         "ENVS_DIR": str(envs),
-        "RUN_DIR": str(tmp_path / "run"),
+        "RUN_DIR": str(folder / "run"),
         "VLM_PORT": str(free_port()),
         "PARSER_PORT": str(free_port()),
     }
     env.pop("PYTHONPATH", None)
-    box = Sandbox(tmp_path, env)
+    box = Sandbox(folder, env)
     yield box
     if box.processes():
         box.call("--down")
+
+
+@pytest.fixture
+def sandbox(tmp_path: Path) -> Iterator[Sandbox]:
+    with simulated_environments(tmp_path) as box:
+        yield box
+
+
+@pytest.fixture(scope="module")
+def shared_sandbox(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sandbox]:
+    """A sandbox for the tests of a module that use services which an earlier call has started."""
+    with simulated_environments(tmp_path_factory.mktemp("sandbox")) as box:
+        yield box

@@ -52,12 +52,10 @@ def test_their_scripts_ask_for_no_more():
         assert ("run_on_node" in text) == (name in MODULES), script.name
 
 
-@pytest.mark.parametrize("module", MODULES)
-def test_syntax_is_that_of_python_3_9(module: str):
-    file = f"{module}.__main__" if (ROOT / "operations/bundle" / module).is_dir() else module
-    code = (
-        f"import sys, bundle.{file}; print('\\n'.join(str(getattr(m, '__file__', '')) for m in sys.modules.values()))"
-    )
+def test_syntax_is_that_of_python_3_9():
+    named = [f"{name}.__main__" if (ROOT / "operations/bundle" / name).is_dir() else name for name in MODULES]
+    imports = ", ".join(f"bundle.{name}" for name in named)
+    code = f"import sys, {imports}; print('\\n'.join(str(getattr(m, '__file__', '')) for m in sys.modules.values()))"
     listed = subprocess.run(
         [sys.executable, "-c", code],
         env=on_the_path(),
@@ -66,7 +64,7 @@ def test_syntax_is_that_of_python_3_9(module: str):
         check=True,
     ).stdout
     ours = [Path(name) for name in listed.splitlines() if name.startswith(str(ROOT)) and ".venvs" not in name]
-    assert len(ours) > 3
+    assert len(ours) > 30
     for path in ours:
         text = path.read_text()
         ast.parse(text, str(path), feature_version=(3, 9))

@@ -12,6 +12,8 @@ from pathlib import Path
 import pytest
 
 from bundle import parser_client
+from bundle.errors import ParseError
+from tests.support.simulated_parser import SimulatedParser
 from tool_errors import UsageError
 
 pytestmark = pytest.mark.server
@@ -52,3 +54,15 @@ def test_without_a_key_the_answer_says_where_it_goes(url: str, tmp_path: Path, m
     monkeypatch.delitem(parser_client.VALUES, "PARSER_API_KEY", raising=False)
     with pytest.raises(UsageError, match=r"no key \(401\); put the key into PARSER_API_KEY"):
         parser_client.request(url, tmp_path / "page.png", 1, 60)
+
+
+def test_a_failure_of_the_parser_is_not_the_callers_error(tmp_path: Path):
+    (tmp_path / "page.png").write_bytes(b"x")
+    parser = SimulatedParser()
+    parser.always = 503
+    try:
+        with pytest.raises(ParseError, match=r"told to answer 503 \(503\)") as failed:
+            parser_client.request(parser.url, tmp_path / "page.png", 1, 60)
+    finally:
+        parser.close()
+    assert failed.value.exit_status == 1

@@ -314,7 +314,7 @@ def test_replicas_that_start_at_once_keep_what_they_checked(tmp_path: Path):
     for name in ("a.safetensors", "b.json", "c.json"):
         (folder / name).write_bytes(name.encode())
     fork = multiprocessing.get_context("fork")
-    for round in range(30):
+    for round in range(10):
         state = tmp_path / f"state-{round}"  # without a manifest, both files are made
         barrier = fork.Barrier(8)
         started = [fork.Process(target=verify_at_once, args=(barrier, folder, state)) for _ in range(8)]

@@ -33,6 +33,20 @@ def test_malformed_env_file(tmp_path: Path):
         LocalSettings.load({}, tmp_path / ".env")
 
 
+@pytest.mark.parametrize(
+    ("variables", "words"),
+    [
+        ({"VLM_PORT": "eight"}, "VLM_PORT is 'eight'"),
+        ({"PARSER_PORT": "70000"}, "PARSER_PORT is '70000'"),
+        ({"VLM_PORT": "9001", "PARSER_PORT": "9001"}, "both 9001"),
+        ({"READY_TIMEOUT": "soon"}, "READY_TIMEOUT is 'soon'"),
+    ],
+)
+def test_values_that_cannot_be_used(tmp_path: Path, variables: dict[str, str], words: str):
+    with pytest.raises(UsageError, match=words):
+        LocalSettings.load(variables, tmp_path / ".env")
+
+
 def test_a_service_bound_to_all_addresses_is_asked_on_loopback(tmp_path: Path):
     settings = LocalSettings.load({"PARSER_BIND": "0.0.0.0"}, tmp_path / ".env")
     assert settings.parser_url == "http://127.0.0.1:8080"

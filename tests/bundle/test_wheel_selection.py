@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every lock can be installed on both platforms, as far as the index has wheels. Needs the index."""
+"""A lock can be installed on both platforms, as far as the index has wheels. Needs the index.
+
+That all locks can is long: each new lock is selected on both when it is made.
+"""
 
 from __future__ import annotations
 
@@ -33,6 +36,7 @@ def selected(lock: Path, platform: str) -> int:
         raise
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", IMAGES if os.environ.get("WHEEL_SELECTION") != "all" else NAMES)
 def test_a_lock_has_a_wheel_for_every_entry_on_aarch64(name: str):
     lock = REQUIREMENTS / f"{name}.txt"

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 
 import pyarrow.dataset
@@ -175,10 +174,3 @@ def test_nobody_reads(parse: Parse, tmp_path: Path, vlms: list[SimulatedVlm]) ->
     done = parse("--patience", 1)
     assert done.returncode == 4 and "no VLM server answers" in done.stderr
     assert not (tmp_path / "out/_corpus/done").exists()
-
-
-def test_help_needs_no_environment(tmp_path: Path) -> None:
-    from tests.tools.calls import call
-
-    shown = call("parse_corpus.py", "--help", cwd=tmp_path, env={"ENVS_DIR": str(tmp_path), "HOME": os.devnull})
-    assert shown.returncode == 0 and "--ray ADDRESS" in shown.stdout

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from corpus import assembling, records
-from corpus.documents import Document, listed, split, version
+from corpus.documents import Document, split, version
 from corpus.downloads import Downloads
 from corpus.job import Job
 from corpus.page_service import PageRead
@@ -101,14 +101,6 @@ def test_a_file_that_is_being_written_is_not_there(tmp_path: Path) -> None:
         assert not list(storage.entries())
         raise OSError(28, "No space left on device")
     assert not list(tmp_path.iterdir())
-
-
-def test_documents_of_a_folder(tmp_path: Path) -> None:
-    for name in ("b.PDF", "a/c.png", ".hidden/d.pdf", "a/notes.txt", "out/e.pdf"):
-        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / name).write_bytes(b"x")
-    found = list(listed(FolderStorage(tmp_path), {}, "out/"))
-    assert sorted(document.name for document in found) == ["a/c.png", "b.PDF"]
 
 
 def test_a_version_is_of_file_and_options() -> None:

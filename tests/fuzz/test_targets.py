@@ -29,8 +29,8 @@ from tests.fuzz.verdict import judge
 from tests.support.paths import ROOT, python_of
 from tests.support.processes import PYTHONPATH
 
-SECONDS = float(os.environ.get("FUZZ_SECONDS") or 25)
-INPUTS = os.environ.get("FUZZ_INPUTS") or "1500"
+SECONDS = float(os.environ.get("FUZZ_SECONDS") or 10)
+INPUTS = os.environ.get("FUZZ_INPUTS") or "600"
 SEED = os.environ.get("FUZZ_SEED") or "1"
 FOLDER = Path(__file__).parent / "findings"
 FINDINGS = sorted(path for path in FOLDER.glob("*/*") if path.is_file())

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from tests.plugin.checkpoints import name_remote_code
 from tests.plugin.programs import run_python
 from tests.plugin.server_process import launched
 from tests.support.paths import DEMO_VLM, python_of
@@ -20,15 +19,6 @@ def reference_python() -> Path:
     if not python.exists():
         pytest.fail(f"{python} is not there; make it with scripts/setup_env.sh reference")
     return python
-
-
-@pytest.fixture(scope="session")
-def small_checkpoint(reference_python: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Random weights in small layers, and files that name remote code as published ones do."""
-    directory = tmp_path_factory.mktemp("small") / "PaddleOCR-VL"
-    run_python(reference_python, "-m", "reference.random_checkpoint", "--out", directory, "--small")
-    name_remote_code(directory)
-    return directory
 
 
 @pytest.fixture(scope="session")

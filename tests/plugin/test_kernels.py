@@ -94,6 +94,7 @@ def test_kernels_run_beside_each_other_in_threads_of_the_caller():
             torch.testing.assert_close(out, wanted, rtol=1.03 * ROUNDING, atol=0)
 
 
+@pytest.mark.long
 def test_numba_is_loaded_for_this_backend_only():
     """Other devices start without it."""
     program = (

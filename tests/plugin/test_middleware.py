@@ -86,9 +86,11 @@ def test_a_request_without_messages_is_refused(family: str, monkeypatch: pytest.
         (b"", "empty"),
         (encode(Image.new("1", (16000, 10000))), "16000 x 10000 pixels, more than 150000000"),
         ("data:image/png;base64,%%%", "base64"),
+        ("data:image/png,abc", "base64"),
         ("http://127.0.0.1:9/x.png", "opens no URLs"),
+        ("file:///etc/hostname", "opens no URLs"),
     ],
-    ids=["GIF", "ICO", "PDF", "empty", "enormous", "bad base64", "http URL"],
+    ids=["GIF", "ICO", "PDF", "empty", "enormous", "bad base64", "no base64", "http URL", "file URL"],
 )
 def test_images_that_are_refused_by_their_headers(data: bytes | str, words: str):
     exchange, arrived = ask(json.dumps(body(text_part(), image_part(data))).encode())

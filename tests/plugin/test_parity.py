@@ -34,7 +34,7 @@ SEVERAL = [
     case("two equal neighbours", (200, 300), (200, 300), (64, 64)),
     case("no image at all"),
 ]
-# The published vocabulary makes logits large, so fewer positions; and one image of 1280 tokens.
+# The published vocabulary makes logits large, so fewer positions.
 SMALLER = {"min_pixels": 28 * 28 * 12, "max_pixels": 28 * 28 * 40}
 FULL = [
     case("The quick", (40, 600), **SMALLER),
@@ -73,13 +73,14 @@ def check_inputs(ours: dict, theirs: dict, index: int) -> None:
 
 
 @pytest.mark.long
-def test_small_layers(small_checkpoint, reference_python, tmp_path):
-    compare(small_checkpoint, SEVERAL + LARGE, reference_python, tmp_path)
-
-
 def test_published_layer_shapes(full_shapes, reference_python, tmp_path):
     compare(full_shapes, FULL, reference_python, tmp_path)
 
 
 def test_demo_weights(demo_weights, reference_python, tmp_path):
     compare(demo_weights, SEVERAL, reference_python, tmp_path)
+
+
+@pytest.mark.long
+def test_demo_weights_on_whole_pages(demo_weights, reference_python, tmp_path):
+    compare(demo_weights, LARGE, reference_python, tmp_path)

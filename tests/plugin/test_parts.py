@@ -9,17 +9,15 @@ import json
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from pathlib import Path
 from typing import Any
 
 import jinja2
 import pytest
-from jinja2.sandbox import ImmutableSandboxedEnvironment
 from PIL import Image
 
-import vlm_models
 from tests.plugin.chat import encode, image_part, text_part
 from tests.plugin.families import HUNYUAN_VL, QWEN2_VL
+from tests.plugin.templates import rendered
 from vlm_models import parts, remote
 from vlm_models.fields import Refusal
 from vlm_models.settings import RequestSettings
@@ -116,15 +114,7 @@ def test_the_operators_hosts():
 
 
 def render(family: str, messages: list[dict[str, Any]]) -> str:
-    """As vLLM renders a template (transformers' environment)."""
-
-    def refuse(message: str) -> None:
-        raise jinja2.TemplateError(message)
-
-    environment = ImmutableSandboxedEnvironment(trim_blocks=True, lstrip_blocks=True)
-    environment.globals["raise_exception"] = refuse
-    text = Path(vlm_models.__file__).with_name(family).joinpath("chat_template.jinja").read_text()
-    return environment.from_string(text).render(messages=messages)
+    return rendered(f"{family}/chat_template.jinja", messages)
 
 
 def turn(role: str, *content: dict[str, str] | str) -> dict[str, Any]:

@@ -13,13 +13,13 @@ from typing import Any
 
 import jinja2
 import pytest
-from jinja2.sandbox import ImmutableSandboxedEnvironment
 from PIL import Image
 from transformers import AutoConfig, AutoImageProcessor
 from vllm.transformers_utils.processor import get_processor
 
 import vlm_models
 from tests.plugin.checkpoints import name_remote_code
+from tests.plugin.templates import rendered
 from vlm_models.cpu_worker import CPUWorker
 from vlm_models.paddleocr_vl.config import PaddleOCRVLConfig
 from vlm_models.paddleocr_vl.image_processing import PaddleOCRVLImageProcessor
@@ -140,15 +140,7 @@ TEMPLATES = {"chat_template.jinja": "Assistant: ", "chat_template_1.5.jinja": "A
 
 
 def render(messages: list[dict], template: str = "chat_template.jinja", **values) -> str:
-    """As vLLM renders a template (transformers' environment)."""
-
-    def refuse(message: str):
-        raise jinja2.TemplateError(message)
-
-    environment = ImmutableSandboxedEnvironment(trim_blocks=True, lstrip_blocks=True)
-    environment.globals["raise_exception"] = refuse
-    text = Path(vlm_models.__file__).with_name("paddleocr_vl").joinpath(template).read_text()
-    return environment.from_string(text).render(messages=messages, **values)
+    return rendered(f"paddleocr_vl/{template}", messages, **values)
 
 
 def user(*content) -> dict:

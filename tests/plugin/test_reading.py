@@ -54,6 +54,7 @@ def crops(tokenizer=None, limit: int = 40) -> list[Case]:
     return cases[:limit]
 
 
+@pytest.mark.long
 def test_the_same_tokens_alone_and_in_a_crowd(demo_weights, tmp_path, monkeypatch):
     """Also when a step's images take several passes of the tower."""
     monkeypatch.setenv("VLM_PATCHES_PER_PASS", "1500")
@@ -76,7 +77,7 @@ def reference(demo_weights, reference_python, tmp_path_factory):
     return cases, folder / "cases", load_file(folder / "theirs")
 
 
-@pytest.mark.parametrize("precision", BARS)
+@pytest.mark.parametrize("precision", ["bfloat16", pytest.param("int8", marks=pytest.mark.long)])
 def test_it_chooses_the_reference_tokens(demo_weights, reference, tmp_path, monkeypatch, precision):
     """Teacher-forced: the reference in float32, ours in bfloat16 and in 8-bit integers, at every position of the
     text."""

@@ -14,6 +14,7 @@ import pytest
 from PIL import Image, ImageDraw
 
 from tests.plugin.chat import MODEL, body, encode, image_part, send, text_part
+from tests.plugin.programs import LIMIT_S
 from vlm_models.settings import DEFAULT_MEGAPIXELS
 
 
@@ -59,7 +60,7 @@ READABLE = {
     "eight": [encode(page())] * 8,
 }
 
-URL = "http://127.0.0.1:9/x.png"
+# What the middleware refuses by itself is in test_fields, test_middleware and test_images.
 # name -> (request, words that the message must hold)
 REFUSED: dict[str, tuple[Any, list[str]]] = {
     "1 x 8000": (body(image_part(encode(Image.new("RGB", (1, 8000)))), text_part()), ["aspect ratio"]),
@@ -73,13 +74,6 @@ REFUSED: dict[str, tuple[Any, list[str]]] = {
     ),
     "truncated PNG": (body(image_part(truncated(encode(page()))), text_part()), ["cut off or damaged"]),
     "truncated JPEG": (body(image_part(truncated(encode(page(), "JPEG"))), text_part()), ["cut off or damaged"]),
-    "not an image": (body(image_part(b"%PDF-1.4 hello"), text_part()), ["format is not known"]),
-    "GIF": (body(image_part(encode(page(mode="P"), "GIF")), text_part()), ["PNG, JPEG, TIFF, BMP or WEBP"]),
-    "empty image": (body(image_part(b""), text_part()), ["empty"]),
-    "bad base64": (body(image_part("data:image/png;base64,%%%"), text_part()), ["base64"]),
-    "no base64": (body(image_part("data:image/png,abc"), text_part()), ["base64"]),
-    "http URL": (body(image_part(URL), text_part()), ["opens no URLs"]),
-    "file URL": (body(image_part("file:///etc/hostname"), text_part()), ["opens no URLs"]),
     "image start in text": (
         body(image_part(encode(page())), text_part("<|IMAGE_START|> OCR:")),
         ["IMAGE_START", "reserved"],
@@ -106,18 +100,6 @@ REFUSED: dict[str, tuple[Any, list[str]]] = {
         ["mm_processor_kwargs.min_pixels", "2822400"],
     ),
     "negative limit": ({**GOOD, "mm_processor_kwargs": {"max_pixels": -1}}, ["mm_processor_kwargs.max_pixels", "-1"]),
-    "limit is text": (
-        {**GOOD, "mm_processor_kwargs": {"min_pixels": "12"}},
-        ["mm_processor_kwargs.min_pixels", "'12'"],
-    ),
-    "unknown option": (
-        {**GOOD, "mm_processor_kwargs": {"patch_size": 7}},
-        ["mm_processor_kwargs.patch_size", "not accepted"],
-    ),
-    "operator's option": (
-        {**GOOD, "mm_processor_kwargs": {"max_pixels_bound": 10**9}},
-        ["mm_processor_kwargs.max_pixels_bound", "not accepted"],
-    ),
     "too many images": (body(*[image_part(encode(page()))] * 9, text_part()), ["At most 8 image"]),
     "video": (
         body({"type": "video_url", "video_url": {"url": "data:video/mp4;base64,AAAA"}}, text_part()),
@@ -125,27 +107,12 @@ REFUSED: dict[str, tuple[Any, list[str]]] = {
     ),
     "audio": (body({"type": "audio_url", "audio_url": {"url": "data:audio/wav;base64,AAAA"}}, text_part()), ["audio"]),
     "image embeddings": (body({"type": "image_embeds", "image_embeds": "AAAA"}, text_part()), []),
-    "own chat template": ({**GOOD, "chat_template": "{{ messages }}"}, ["chat_template", "not accepted"]),
-    # Stops vLLM 0.11.1's engine where it is let in.
-    "regular expression": ({**GOOD, "structured_outputs": {"regex": "(a{1,1000}){1,1000}"}}, ["structured_outputs"]),
-    "grammar by response_format": (
-        {**GOOD, "response_format": {"type": "json_schema", "json_schema": {"name": "x", "schema": {}}}},
-        ["response_format"],
-    ),
-    "prompt cut": ({**GOOD, "truncate_prompt_tokens": 8}, ["truncate_prompt_tokens"]),
-    "too many choices": ({**GOOD, "n": 1000, "temperature": 1}, ["n: 1000"]),
-    # vLLM makes a thousand of both.
-    "choices as a text": ({**GOOD, "n": "1000", "temperature": 1}, ["n: '1000'", "a whole number from 1 to 8"]),
-    "choices as a fraction": ({**GOOD, "n": 1000.0, "temperature": 1}, ["n: 1000.0"]),
-    "logprobs as an object": ({**GOOD, "logprobs": True, "top_logprobs": {}}, ["top_logprobs"]),
-    "no object": ([], ["the body is a list"]),
     "no JSON": (GOOD | {"messages": "x"}, ["messages"]),
     "prompt too long": (body(image_part(encode(page())), text_part("OCR: " * 20000)), ["16384"]),
     "image in an assistant's turn": (
         {**GOOD, "messages": [{"role": "assistant", "content": [image_part(encode(page()))]}]},
         ["0 places", "1 images"],
     ),
-    "no messages": ({**GOOD, "messages": []}, ["messages: a list of 0 is not accepted; expected a list of 1 to 64"]),
     "image without data": (body({"type": "image_url", "image_url": None, "uuid": "x"}, text_part()), ["null"]),
     "unknown role": ({**GOOD, "messages": [{"role": "tool", "content": "x", "tool_call_id": "1"}]}, ["role"]),
 }
@@ -153,13 +120,19 @@ REFUSED: dict[str, tuple[Any, list[str]]] = {
 
 @pytest.fixture(scope="module")
 def answer(server) -> str:
-    """What the server says about the good request."""
+    """What the server says about the good request, before the first of the tests that ask for it."""
     response = send(server, GOOD)
     assert response.status_code == 200, response.text
     return response.json()["choices"][0]["message"]["content"]
 
 
-def check_alive(server: str, answer: str) -> None:
+def check_alive(server: str) -> None:
+    """vLLM says there whether its engine has stopped; that answers are right, the test after the tables checks."""
+    response = httpx.get(f"{server}/health", timeout=LIMIT_S)
+    assert response.status_code == 200, response.text
+
+
+def check_answer(server: str, answer: str) -> None:
     response = send(server, GOOD)
     assert response.status_code == 200, response.text
     assert response.json()["choices"][0]["message"]["content"] == answer
@@ -175,7 +148,7 @@ def test_unusual_images_are_answered(server, answer, name):
     response = send(server, body(*map(image_part, READABLE[name]), text_part()))
     assert response.status_code == 200, response.text
     assert response.json()["usage"]["completion_tokens"] > 0
-    check_alive(server, answer)
+    check_alive(server)
 
 
 @pytest.mark.parametrize("name", REFUSED)
@@ -186,7 +159,7 @@ def test_bad_requests_are_refused(server, answer, name):
     message = message_of(response)
     assert not [word for word in words if word not in message], message
     assert "Traceback" not in response.text
-    check_alive(server, answer)
+    check_alive(server)
 
 
 # Raw prompts pass none of our checks: [-1] stops vLLM's engine.
@@ -205,7 +178,7 @@ def test_endpoints_for_raw_prompts_are_closed(server, answer, name):
     response = send(server, {"model": MODEL, **document}, path)
     assert response.status_code == 404, response.text
     assert "/v1/chat/completions" in message_of(response)
-    check_alive(server, answer)
+    check_alive(server)
 
 
 @pytest.mark.parametrize("document", [{"messages": [{"role": "user", "content": "OCR:"}]}, body(text_part())])
@@ -213,7 +186,11 @@ def test_text_alone_is_refused(server, answer, document):
     """The model would answer with invented text."""
     response = send(server, {**GOOD, **document})
     assert response.status_code == 400 and "no image" in message_of(response), response.text
-    check_alive(server, answer)
+    check_alive(server)
+
+
+def test_after_all_of_them_the_answer_is_the_same(server, answer):
+    check_answer(server, answer)
 
 
 def test_token_counts_follow_the_limits_of_the_request(server):
@@ -229,7 +206,6 @@ def test_token_counts_follow_the_limits_of_the_request(server):
     text = tokens(small, 784, 784) - 1
     assert tokens(small, 112896, 1003520) - text == 144
     assert tokens(large, 112896, 1003520) - text == 35 * 35
-    assert tokens(large, 147384, 2822400) - text == 3600
     assert tokens(large, 147384, 10**8) - text == 3600
 
 
@@ -282,7 +258,7 @@ def test_no_socket_is_open_to_other_machines(server, server_process):
 
 def test_pixel_budget(server, server_process, answer):
     """PNGs of 18 kB and 144 million pixels each, more at once than fit: they take turns in the API server's memory."""
-    side, count = 12000, 5
+    side, count = 12000, 3
     bomb = body(image_part(encode(Image.new("1", (side, side), 1))), text_part(), max_tokens=1)
     Path(f"/proc/{server_process}/clear_refs").write_text("5")  # forget the most so far
     before = memory_of(server_process, "VmRSS")
@@ -296,4 +272,4 @@ def test_pixel_budget(server, server_process, answer):
     # were seen at once; three would be two in work.
     assert DEFAULT_MEGAPIXELS * 10**6 < 2 * side**2
     assert taken < 2.5 * 8 * side**2
-    check_alive(server, answer)
+    check_answer(server, answer)

@@ -92,6 +92,7 @@ def parser(served: str, checkpoint: Checkpoint, tmp_path: Path) -> Iterator[Pars
         yield running
 
 
+@pytest.mark.long
 def test_the_parser_asks_it_for_seals_and_for_places(parser: ParserProcess):
     """Random weights answer with noise, so every answer is cut at its length; all steps are real."""
     image = base64.b64encode((DATA / "letter.png").read_bytes()).decode()

@@ -79,6 +79,7 @@ def test_pictures_of_every_kind(tmp_path):
     assert pictures.read(tmp_path / "turned.jpg").shape == (4, 2, 3)
 
 
+@pytest.mark.long
 @pytest.mark.model
 def test_published_layer_shapes(tool, tmp_path, capsys):
     random_checkpoint.save_checkpoint(tmp_path / "full", 2, 2, small=False, seed=0)

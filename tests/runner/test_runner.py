@@ -199,9 +199,6 @@ def test_what_failed_runs_once_more_by_itself_and_is_named(tmp_path: Path, monke
     assert (tmp_path / "runs").read_text() == "x", "what passed did not run again"
     assert tally.flaky == ["made_up: test_flaky::test_that_fails_the_first_time"]
     assert str(tally) == "3 passed, 1 failed, 0 skipped" and not tally.good, "what fails twice stays failed"
-    (tmp_path / "seen").unlink()
-    (tmp_path / "test_failing.py").unlink()
-    assert run_files(tmp_path, monkeypatch, flaky=FLAKY).good
 
 
 BROKEN_FIXTURE = """

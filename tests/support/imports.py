@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 from collections.abc import Collection
 from pathlib import Path
 
@@ -14,6 +15,7 @@ def module_name(path: Path) -> str:
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
+@functools.cache
 def imports(path: Path, name: str) -> frozenset[str]:
     """The dotted names that the file of the module ``name`` imports; `from a import b` counts as `a.b`."""
     here = name.split(".") if path.name == "__init__.py" else name.split(".")[:-1]
@@ -35,6 +37,7 @@ def module_of(dotted: str, modules: Collection[str]) -> str | None:
     return next((name for name in longest if name in modules), None)
 
 
+@functools.cache
 def defined(path: Path) -> frozenset[str]:
     """The names that a module has when it is loaded: assigned, defined or imported at its top, in any branch."""
     found: set[str] = set()

@@ -28,16 +28,23 @@ from batch.state import DocumentState, Trouble
 from docparser.convert import workbook
 from docparser.convert.document import ResultDocument
 from docparser.convert.formats import convert
-from tests.support.numbered_pages import numbered_pdf
+from tests.support.numbered_pages import NumberedPagesParser, numbered_pdf
 from tests.support.paths import ROOT
+from tests.tools.calls import call
 
 
-@pytest.fixture
-def results(parse, tmp_path) -> Path:
-    """The folder of results of a PDF of three pages, in every format."""
-    (tmp_path / "book.pdf").write_bytes(numbered_pdf(3))
-    assert parse("book.pdf", "--formats", ",".join(arguments.FORMATS)).returncode == 0
-    return tmp_path / "out/book.pdf"
+@pytest.fixture(scope="module")
+def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of results of a PDF of three pages, in every format; tests only read it."""
+    folder = tmp_path_factory.mktemp("results")
+    (folder / "book.pdf").write_bytes(numbered_pdf(3))
+    parser = NumberedPagesParser()
+    try:
+        words = ("book.pdf", "--formats", ",".join(arguments.FORMATS), "--out", "out", "--server", parser.url)
+        assert call("parse_folder.py", *words, cwd=folder).returncode == 0
+    finally:
+        parser.close()
+    return folder / "out/book.pdf"
 
 
 def test_spreadsheet(results):
@@ -110,13 +117,13 @@ def test_a_missing_page_is_said_in_word(parse, tmp_path, parser):
     assert said.startswith("Page 2 is missing: ")
 
 
-def test_searchable_pages(results, tmp_path):
+def test_searchable_pages(results):
     pdf = pypdfium2.PdfDocument(results / "book.pdf")
     assert [round(page.get_width()) for page in pdf] == [601, 602, 603]
     for number, page in enumerate(pdf, 1):
         found = page.get_textpage().get_text_bounded().split()
         assert found[:2] == ["Page", str(number)] and {"Second", "left", "out"} <= set(found)
-    assert (results / "book.pdf").stat().st_size < (tmp_path / "book.pdf").stat().st_size + 8000
+    assert (results / "book.pdf").stat().st_size < (results.parents[1] / "book.pdf").stat().st_size + 8000
 
 
 def test_a_document_that_cannot_be_made_searchable_is_reported(parse, tmp_path):
@@ -281,7 +288,7 @@ def test_the_command_line_knows_every_format():
     assert arguments.FORMATS == tuple(outputs.FORMATS)
 
 
-@pytest.mark.parametrize("script", ["inference", "eval_accuracy", "eval_performance", "parse_folder"])
+@pytest.mark.parametrize("script", ["inference", "eval_accuracy", "eval_performance", "parse_folder", "parse_corpus"])
 def test_help_needs_no_environment(script, tmp_path):
     """Any Python 3.11 shows it, before anything is installed; without it, the cure is named."""
     base = Path(sys.executable).resolve()

@@ -9,7 +9,6 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 
 import pytest
@@ -18,6 +17,7 @@ from batch.local_parsers import workers
 from reference.prompts import HUNYUAN_TASKS
 from tests.support.paths import DATA, DEMO_LAYOUT, ROOT, python_of
 from tests.support.simulated_vlm import SimulatedVlm
+from tests.support.wait import wait_for
 from tests.support.whole_page_vlm import WholePageVlm
 from tests.tools.calls import call
 
@@ -102,7 +102,9 @@ def test_ctrl_c_stops_the_parsers_as_well(tmp_path, vlms):
     )
     assert process.stderr is not None, "it is a pipe"
     said = process.stderr.readline() + process.stderr.readline()
-    time.sleep(2)  # it is loading its models now
+    named = re.search(r"\(log: (\S+)\)", said)
+    assert named, said
+    wait_for(lambda: (ROOT / named[1]).stat().st_size > 0)  # it is loading its models now
     process.send_signal(signal.SIGINT)
     _, rest = process.communicate(timeout=90)
     assert process.returncode == 130 and "interrupted" in rest and none_is_left(said + rest)
@@ -117,9 +119,9 @@ def test_a_vlm_server_that_is_not_there(tmp_path):
         "--vlm",
         "http://127.0.0.1:9/v1",
         "--patience",
-        3,
+        1,
         env=SETTINGS,
     )
-    assert done.returncode == 4 and "is not ready after 3 s (--patience)" in done.stderr and none_is_left(done.stderr)
+    assert done.returncode == 4 and "is not ready after 1 s (--patience)" in done.stderr and none_is_left(done.stderr)
     done = call("parse_folder.py", DOCUMENT, "--out", tmp_path / "out", "--vlm", "127.0.0.1:9")
     assert done.returncode == 2 and "expected a VLM server's API root" in done.stderr

@@ -4,8 +4,10 @@
 from __future__ import annotations
 
 import copy
+import functools
 import os
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import kubernetes_validate
@@ -22,6 +24,15 @@ VERSIONS = ("1.27", "1.32", "1.37")
 GUIDE = "".join((ROOT / f"docs/{name}.md").read_text(encoding="utf-8") for name in ("kubernetes", "corpus"))
 # Of others' controllers, which bring their own schemas.
 CUSTOM = {"ServiceMonitor", "PodMonitor", "PrometheusRule", "ScaledObject", "RayCluster"}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def schemas_read_once() -> Iterator[None]:
+    """For each object the library reads the list of its versions and all definitions of one again."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("schema_contents", "all_versions"):
+            patch.setattr(kubernetes_validate.utils, name, functools.cache(getattr(kubernetes_validate.utils, name)))
+        yield
 
 
 def test_every_overlay_and_component_is_rendered():

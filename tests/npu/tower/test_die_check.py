@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import sys
 import types
@@ -127,13 +128,16 @@ MISTAKES = {
 }
 
 
-@pytest.mark.parametrize("mistake", MISTAKES)
 @pytest.mark.parametrize("operator", OPERATORS, ids=lambda operator: operator.name)
-def test_a_wrong_result_is_found(small, operator: Operator, mistake: str):
+def test_a_wrong_result_is_found(small, operator: Operator):
     given = (value.double() if value.is_floating_point() else value for value in operator.inputs())
-    right = operator.expected(*given).to(torch.bfloat16)
+    exact = operator.expected(*given)
+    right = exact.to(torch.bfloat16)
     assert operator.error(right) <= operator.tolerance
-    assert not operator.error(MISTAKES[mistake](right)) <= operator.tolerance
+    # The result in 64 bits is the same for every mistake.
+    known = dataclasses.replace(operator, inputs=tuple, expected=lambda: exact)
+    missed = [name for name, change in MISTAKES.items() if known.error(change(right)) <= operator.tolerance]
+    assert missed == []
 
 
 def test_a_page_is_as_large_as_served_and_an_average_of_its_values_is_found(monkeypatch: pytest.MonkeyPatch):
