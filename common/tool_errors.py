@@ -45,6 +45,12 @@ class ServiceError(ToolError):
     exit_status = 4
 
 
+class ParseError(ToolError):
+    """The services run, yet a page could not be parsed."""
+
+    exit_status = FAILED
+
+
 class DeviceError(ToolError):
     """A device is missing, too small, or failed."""
 
