@@ -20,10 +20,9 @@ from bundle.paths import ROOT, VALUES, shown
 from bundle.settings import LocalSettings
 from selftest import check as selftest
 from selftest.server import Server
-from served_weights.errors import WeightsError
 from served_weights.settings import WeightSettings
 from served_weights.vlm import find_vlm
-from tool_errors import FAILED, EnvironmentSetupError, ServiceError, ToolError, run
+from tool_errors import FAILED, EnvironmentSetupError, ServiceError, ToolError, WeightsError, run
 
 PAGE = ROOT / "tests/data/report.png"
 PAGE_SECONDS = 600

@@ -11,11 +11,10 @@ import pytest
 
 from container import balancer, fetch_weights, metrics, pods
 from served_weights.catalog import DEFAULT_FILE, Catalog
-from served_weights.errors import WeightsError
 from served_weights.manifest import NAME, verify
 from served_weights.settings import WeightSettings
 from tests.support.system_packages import needs
-from tool_errors import EnvironmentSetupError, UsageError
+from tool_errors import EnvironmentSetupError, UsageError, WeightsError
 
 POD = {
     "VLM_PODS": "vlm-pods.ns.svc.cluster.local",
