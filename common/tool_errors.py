@@ -33,6 +33,10 @@ class UsageError(ToolError):
     exit_status = 2
 
 
+class WeightsError(UsageError):
+    """The weights are missing, incomplete, or not the ones that their manifest lists."""
+
+
 class EnvironmentSetupError(ToolError):
     """An environment, a package or a library is missing, could not be installed, or does not fit another."""
 
@@ -43,6 +47,12 @@ class ServiceError(ToolError):
     """A service cannot be reached, did not start, or ended."""
 
     exit_status = 4
+
+
+class ParseError(ToolError):
+    """The services run, yet a page could not be parsed."""
+
+    exit_status = FAILED
 
 
 class DeviceError(ToolError):

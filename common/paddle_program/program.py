@@ -8,6 +8,7 @@ its attributes, ``I`` the numbers of its inputs and ``O`` its outputs with their
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import json
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from paddle_program.parameters import read_parameters
+from served_weights.manifest import digest
 
 DIALECTS = {"0.": "builtin.", "1.": ""}
 ELEMENTS = {"f32": "float32", "f64": "float64", "i32": "int32", "i64": "int64", "bool": "bool", "ui8": "uint8"}
@@ -49,6 +51,16 @@ class Operation:
 class Program:
     operations: tuple[Operation, ...]
     parameters: dict[str, np.ndarray]
+
+
+def model_files(model_dir: Path) -> tuple[Path, Path]:
+    """The program and its parameters."""
+    return model_dir / "inference.json", model_dir / "inference.pdiparams"
+
+
+def model_checksum(model_dir: Path) -> str:
+    """SHA-256 of both files: parser and layout server compare it, so that both mean the same model. Raises OSError."""
+    return hashlib.sha256("\n".join(map(digest, model_files(model_dir))).encode()).hexdigest()
 
 
 def read_program(model: Path, parameters: Path) -> Program:

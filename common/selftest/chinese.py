@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from pathlib import Path
 
-from served_weights.demo import is_demo
+from served_weights.manifest import is_demo
 from served_weights.question import Question
 from tool_errors import ServiceError
 

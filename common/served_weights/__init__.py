@@ -8,6 +8,5 @@ Launcher, parser, preflight and self-test ask here, so that they agree:
     identity   what tells the weights of one entry from another's
     vlm        the weights of the VLM
     layout     the weights of the layout model
-    demo       whether weights are the demo's
-    manifest   SHA256SUMS, and whether files are the ones that it lists
+    manifest   SHA256SUMS, whether files are the ones that it lists, and whether weights are the demo's
 """

@@ -19,9 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tool_errors import UsageError
-
-from .errors import WeightsError
+from tool_errors import UsageError, WeightsError
 
 KEYS = ("architecture", "model_name", "answer_begins", "pixels", "token", "hidden_size")
 MODEL_NAME = re.compile(r"^Global:\s*\n(?:[ \t]+.*\n)*?[ \t]+model_name:[ \t]*[\"']?([\w.-]+)", re.MULTILINE)

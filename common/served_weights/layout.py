@@ -6,11 +6,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from . import manifest
+from tool_errors import WeightsError
+
 from .catalog import Model
-from .demo import FOLDER, is_demo
-from .errors import WeightsError
 from .identity import model_name
+from .manifest import DEMO_FOLDER, is_demo, verify
 from .settings import REPOSITORY, WeightSettings
 from .vlm import named
 
@@ -53,7 +53,7 @@ def candidates(settings: WeightSettings, carried: Path | None = None) -> list[Pa
     name = name_of(model)
     folders = [vlm / name, settings.models_dir / name, (carried or CARRIED) / name]
     if settings.hardware == "cpu" and (settings.vlm_model is None or is_demo(vlm)):
-        folders.append(settings.models_dir / FOLDER / name)
+        folders.append(settings.models_dir / DEMO_FOLDER / name)
     return folders
 
 
@@ -95,4 +95,4 @@ def verify_layout(folder: Path) -> int:
 
     Raises WeightsError for a file that differs, is missing, or is not listed.
     """
-    return manifest.verify(folder, must_list=FILES)
+    return verify(folder, must_list=FILES)

@@ -17,9 +17,11 @@ import sys
 from collections.abc import Iterable
 from pathlib import Path
 
-from .errors import WeightsError
+from tool_errors import WeightsError
 
 NAME = "SHA256SUMS"
+DEMO_MARK = "# demo weights"  # first line of the manifest of the small weights that this project trained itself
+DEMO_FOLDER = "demo"  # where these lie under MODELS_DIR
 LINE = re.compile(r"^(?P<digest>[0-9a-f]{64}) [ *](?P<path>.+)$")
 
 
@@ -34,6 +36,20 @@ def entries(manifest: Path) -> dict[str, str]:
             raise WeightsError(f"{manifest}, line {number}: {line!r} is not '<sha256>  <path inside the folder>'")
         result[match["path"]] = match["digest"]
     return result
+
+
+def is_demo(folder: str | Path) -> bool:
+    """Whether weights are the demo's: the first line of the manifest says it, wherever the weights were copied.
+
+    Without a manifest that can be read here (the weights may lie on another machine) the name of the folder around
+    them says it.
+    """
+    folder = Path(folder).absolute()
+    try:
+        with (folder / NAME).open(encoding="utf-8", errors="replace") as manifest:
+            return manifest.read(len(DEMO_MARK)) == DEMO_MARK
+    except OSError:
+        return folder.parent.name == DEMO_FOLDER
 
 
 def digest(path: Path) -> str:

@@ -6,9 +6,10 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
+from tool_errors import WeightsError
+
 from . import layout, vlm
 from .catalog import Catalog, Model
-from .errors import WeightsError
 from .manifest import verify
 
 # What the hubs' clients leave behind beside the files.

@@ -6,10 +6,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from tool_errors import WeightsError
+
 from . import identity
 from .catalog import Catalog, Model
-from .demo import FOLDER, is_demo
-from .errors import WeightsError
+from .manifest import DEMO_FOLDER, is_demo
 from .settings import WeightSettings
 
 
@@ -133,7 +134,8 @@ def find_vlm(settings: WeightSettings) -> VlmWeights:
         raise WeightsError(f"there are no weights in {folder}; {remedy} (demo weights are served on CPU only)")
     if model.demo is None or is_absent(settings.models_dir / model.demo):
         raise WeightsError(
-            f"there are neither weights in {folder} nor demo weights under {settings.models_dir / FOLDER}; {remedy}"
+            f"there are neither weights in {folder} nor demo weights under {settings.models_dir / DEMO_FOLDER}; "
+            f"{remedy}"
         )
     demo = settings.models_dir / model.demo
     check_complete(demo)

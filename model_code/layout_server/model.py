@@ -13,9 +13,8 @@ from torch import Tensor
 
 from layout_server.interpreter import Interpreter
 from layout_server.plan import Plan
-from paddle_program.files import model_checksum, model_files
 from paddle_program.parameters import BadParameters
-from paddle_program.program import Program, Type, UnknownProgram, read_program
+from paddle_program.program import Program, Type, UnknownProgram, model_checksum, model_files, read_program
 from tool_errors import UsageError
 
 log = logging.getLogger(__name__)

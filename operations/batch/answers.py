@@ -7,11 +7,10 @@ import base64
 from collections import Counter
 from typing import Any
 
-from bundle import parser_client
-from bundle.errors import ParseError
+from bundle import files, parser_client
 from bundle.progress import plural
+from tool_errors import ParseError
 
-from . import files
 from .pages import Page
 from .picture_pdf import as_jpeg
 from .state import DocumentState, Doubt, Note, Trouble

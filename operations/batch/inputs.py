@@ -8,10 +8,9 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
+from bundle import files
 from file_types import HEAD_BYTES, SUFFIXES, format_of, refusal
 from tool_errors import UsageError
-
-from . import files
 
 
 @dataclass(frozen=True)

@@ -9,13 +9,13 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+from bundle import files
 from docparser.convert import chunks, searchable_pdf, word, workbook
 from docparser.convert.document import ResultPage, Source
 from docparser.convert.names import DEFAULT_TOKENS, PAGE_BREAK, writable
 from docparser.convert.parts import NO_OUTLINE, Outline, outline_of
 from docparser.convert.table_joins import joined_pages
 
-from . import files
 from .pages import kind
 from .picture_pdf import PicturePdf
 from .state import DocumentState, Trouble

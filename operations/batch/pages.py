@@ -17,9 +17,9 @@ import pypdfium2
 from PIL import Image
 from pypdfium2 import PdfiumError
 
-from bundle.errors import ParseError
 from docparser.opening import CUT_SHORT, Unreadable, pdfs, pictures
 from file_types import HEAD_BYTES, IMAGE, PDF, format_of, refusal
+from tool_errors import ParseError
 
 from .state import Note
 

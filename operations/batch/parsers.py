@@ -11,8 +11,7 @@ from typing import Any
 import httpx
 
 from bundle import parser_client
-from bundle.errors import ParseError
-from tool_errors import ServiceError, UsageError
+from tool_errors import ParseError, ServiceError, UsageError
 
 from .pages import Page
 

@@ -13,9 +13,9 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
+from bundle.files import printable
 from bundle.progress import plural
 
-from .files import printable
 from .inputs import LeftOut
 from .state import DocumentState, Doubt
 

@@ -7,7 +7,9 @@ from __future__ import annotations
 import dataclasses
 from pathlib import Path
 
-from . import files, outputs
+from bundle import files
+
+from . import outputs
 from .inputs import LeftOut
 from .state import DocumentState
 

@@ -13,9 +13,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from bundle.errors import ParseError
 from docparser.convert.searchable_pdf import UneditablePdf
-from tool_errors import ServiceError, UsageError
+from tool_errors import ParseError, ServiceError, UsageError
 
 from . import answers, outputs
 from .inputs import Document

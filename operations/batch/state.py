@@ -14,7 +14,8 @@ from dataclasses import astuple, dataclass
 from pathlib import Path
 from typing import Any
 
-from . import files
+from bundle import files
+
 from .inputs import Document
 
 VERSION = 1

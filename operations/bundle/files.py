@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Write files that appear whole or not at all, whenever the program is ended; names as file systems take them."""
+"""Write files that appear whole or not at all, whenever the program is ended; JSON; names as file systems take them."""
 
 from __future__ import annotations
 
@@ -41,6 +41,19 @@ def stem(path: Path) -> str:
 def as_json(value: Any, indent: int | None = None) -> bytes:
     """JSON, also of names that are not UTF-8: their bytes are escaped."""
     return (json.dumps(value, ensure_ascii=False, indent=indent) + "\n").encode("utf-8", "backslashreplace")
+
+
+def write_json(path: Path, value: Any) -> None:
+    """Replace the content of `path` by a value as one line of JSON."""
+    write(path, as_json(value))
+
+
+def read_json(path: Path) -> Any:
+    """Return what the file holds, or None if it is missing or is no JSON (after a full disk, say)."""
+    try:
+        return json.loads(path.read_bytes())
+    except (OSError, ValueError):
+        return None
 
 
 def printable(name: str | Path) -> str:

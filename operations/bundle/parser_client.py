@@ -15,10 +15,9 @@ import urllib.request
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from bundle.errors import ParseError
 from bundle.paths import VALUES
 from health_probe import OPENER
-from tool_errors import ServiceError, UsageError
+from tool_errors import ParseError, ServiceError, UsageError
 
 
 def body(data: bytes, file_type: int, **options: Any) -> dict[str, Any]:

@@ -20,10 +20,9 @@ from bundle.paths import ROOT, VALUES, shown
 from bundle.settings import LocalSettings
 from selftest import check as selftest
 from selftest.server import Server
-from served_weights.errors import WeightsError
 from served_weights.settings import WeightSettings
 from served_weights.vlm import find_vlm
-from tool_errors import FAILED, EnvironmentSetupError, ServiceError, ToolError, run
+from tool_errors import FAILED, EnvironmentSetupError, ServiceError, ToolError, WeightsError, run
 
 PAGE = ROOT / "tests/data/report.png"
 PAGE_SECONDS = 600
@@ -125,7 +124,7 @@ def record(weights: Path, values: Path, parser: str) -> int:
         document["page"] = {"file": PAGE.name, "text": page_text(parser)}
     except ToolError as error:
         print(f"the page is not recorded, only the blocks: {error}", file=sys.stderr)
-    files.write(values, (json.dumps(document, ensure_ascii=False, indent=1) + "\n").encode())
+    files.write(values, files.as_json(document, indent=1))
     print(
         f"recorded {len(document['blocks'])} blocks{' and the page' if 'page' in document else ''} in {shown(values)}"
     )
@@ -148,21 +147,8 @@ def check_in_container(options: argparse.Namespace, settings: Mapping[str, str])
     """
     weights = options.weights or folder_of_weights("", settings)
     recorded = selftest.load((options.values or weights / selftest.NAME).resolve(), weights)
-    command = [
-        "docker",
-        "compose",
-        "exec",
-        "-T",
-        "vlm",
-        "python",
-        "-m",
-        "selftest",
-        "--replicas",
-        "/run/paddleocr-vl/replicas.json",
-        "--json",
-        "--tolerance",
-        str(options.tolerance),
-    ]
+    command = ["docker", "compose", "exec", "-T", "vlm", "python", "-m", "selftest"]
+    command += ["--replicas", "/run/paddleocr-vl/replicas.json", "--json", "--tolerance", str(options.tolerance)]
     try:
         done = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=False)
     except OSError as error:

@@ -7,7 +7,6 @@ Environments and images install from it without a registry (`PIP_NO_INDEX`, `PIP
 from __future__ import annotations
 
 import argparse
-import hashlib
 import html
 import json
 import os
@@ -31,6 +30,7 @@ from bundle.environments.setup import chosen
 from bundle.environments.uv import ensure_uv, registry_environment
 from bundle.paths import ENVS_DIR, REQUIREMENTS, ROOT, RUN_DIR, VALUES, shown
 from bundle.progress import run_logged, say
+from served_weights.manifest import digest
 from tool_errors import RESUMABLE, EnvironmentSetupError, run
 
 PLATFORMS = ("x86_64", "aarch64")
@@ -85,12 +85,6 @@ def read_pins(locks: list[Path], machine: str) -> list[Pin]:
         if holds
     }
     return list(chosen.values())
-
-
-def digest(path: Path) -> str:
-    """Hex SHA-256 of a file."""
-    with path.open("rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
 def present(folder: Path) -> dict[str, str]:

@@ -15,12 +15,11 @@ from pathlib import Path
 
 from served_weights import layout
 from served_weights.catalog import Catalog, Model
-from served_weights.errors import WeightsError
 from served_weights.manifest import NAME, write
 from served_weights.placing import check_whole, part_of, put_in_place, remove_leftovers
 from served_weights.settings import WeightSettings
 from served_weights.vlm import there
-from tool_errors import EnvironmentSetupError, UsageError, run
+from tool_errors import EnvironmentSetupError, UsageError, WeightsError, run
 
 
 def chosen(settings: WeightSettings, catalog: Catalog) -> Model:

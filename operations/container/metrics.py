@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import sys
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -19,7 +20,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.samples import Sample
 
 import cgroup
-from container import halves, pods, replicas
+from container import halves, replicas
 from health_probe import OPENER
 
 TIMEOUT_SECONDS = 5
@@ -77,6 +78,15 @@ class Replicas:
         yield from merge(pages)
 
 
+def pod_addresses(name: str) -> list[str]:
+    """IPv4 addresses that a name stands for, in a fixed order; none where there is no pod, or no name server."""
+    try:
+        found = socket.getaddrinfo(name, None, socket.AF_INET, socket.SOCK_STREAM)
+    except OSError:
+        return []
+    return sorted({str(address[0]) for *_, address in found})
+
+
 class Pods:
     """A collector for pods of the VLM (deploy/kubernetes): how many replicas they have together, and how many answer.
 
@@ -85,7 +95,8 @@ class Pods:
     """
 
     def collect(self) -> Iterator[Metric]:
-        urls = pods.urls(os.environ)
+        port = os.environ.get("VLM_PORT") or 8000
+        urls = [f"http://{address}:{port}" for address in pod_addresses(os.environ["VLM_PODS"])]
         with ThreadPoolExecutor(max(1, len(urls))) as threads:
             pages = list(threads.map(fetch, urls))
         states = [value for page in pages for value in (values(page, "vlm_replica_up") if page else [0.0])]

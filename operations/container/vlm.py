@@ -14,10 +14,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import atlas
+import npu_smi
 from container import cores, replicas, status, supervisord
-from container.device_check import check_device
 from declared_settings import flag, refuse_mistakes
-from tool_errors import ToolError, with_place
+from tool_errors import DeviceError, ToolError, with_place
 
 FILES = ("vlm", "balancer", "guard")
 PROGRAMS = ("vlm", "balancer", "metrics", "watchdog", "guard")
@@ -70,6 +71,42 @@ def settled(env: Mapping[str, str], found: Mapping[str, Any]) -> dict[str, str]:
     if found["api_key"]:
         own["VLLM_API_KEY"] = found["api_key"]
     return own if env.get("VLM_MODEL") or not found["entry"] else {**own, "VLM_MODEL": found["entry"]}
+
+
+def check_device(env: Mapping[str, str], devices: Path = Path("/dev")) -> None:
+    """Check that this container may open its dies, that they answer, and that the image was built for their kind:
+    SOC_VERSION, which it carries, against what npu-smi sees.
+
+    What is wrong shows here in one line; later it would be a trace of CANN in each of sixteen replicas. Raises
+    DeviceError with the cause where a die cannot be opened, npu-smi lists none, or it is of another kind, and
+    UsageError for a SOC_VERSION that is none. Where npu-smi is not mounted, one line says that nothing was compared;
+    vllm-ascend checks the device itself later. One that is mounted and may not be run is refused: who mounts it wants
+    the check, the launcher reads the dies' memory by it, and a group or a mode on the node is all that is wrong.
+    """
+    if env.get("HARDWARE") != "ascend":
+        return
+    built = atlas.of_soc(env.get("SOC_VERSION", ""))
+    if shut := npu_smi.closed(devices):
+        path, group = shut
+        own = ", ".join(map(str, sorted({os.getegid(), *os.getgroups()})))
+        raise DeviceError(
+            f"user {os.geteuid()} of the groups {own} may not open {path}, which belongs to group {group}; "
+            f"set ASCEND_GID={group} in .env (in Kubernetes: supplementalGroups)"
+        )
+    answer = npu_smi.ask("info")
+    if answer.missing:
+        print(f"device check: {answer.text}; the dies are checked by vllm-ascend alone", flush=True)
+        return
+    if trouble := npu_smi.trouble(answer):
+        cause, remedy = trouble
+        raise DeviceError(f"{cause}; {remedy}")
+    found = {die.generation for die in npu_smi.parse(answer.text).dies}
+    if found != {built.title}:
+        raise DeviceError(
+            f"this image was built for {built.title} ({env.get('SOC_VERSION')}), but the dies here are "
+            f"{', '.join(sorted(found))}; set ATLAS in .env to {' or '.join(atlas.KEYS)}, as the dies are, and "
+            "docker compose build vlm"
+        )
 
 
 if __name__ == "__main__":

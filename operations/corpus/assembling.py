@@ -12,8 +12,8 @@ from typing import Any
 from batch import answers, inputs, outputs
 from batch.pages import Page
 from batch.state import DocumentState, Trouble
-from bundle.errors import ParseError
 from file_types import IMAGE, PDF
+from tool_errors import ParseError
 
 from . import records, table
 from .documents import TABLE, Document, Part, parts_of, split

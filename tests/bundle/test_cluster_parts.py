@@ -9,13 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from container import balancer, fetch_weights, metrics, pods
+from container import balancer, fetch_weights, metrics
 from served_weights.catalog import DEFAULT_FILE, Catalog
-from served_weights.errors import WeightsError
 from served_weights.manifest import NAME, verify
 from served_weights.settings import WeightSettings
 from tests.support.system_packages import needs
-from tool_errors import EnvironmentSetupError, UsageError
+from tool_errors import EnvironmentSetupError, UsageError, WeightsError
 
 POD = {
     "VLM_PODS": "vlm-pods.ns.svc.cluster.local",
@@ -56,7 +55,7 @@ def test_replicas_of_all_pods_are_counted(monkeypatch: pytest.MonkeyPatch):
         "http://10.0.0.3:8000": None,
     }
     monkeypatch.setenv("VLM_PODS", "vlm-pods")
-    monkeypatch.setattr(pods, "addresses", lambda name: [url.split("/")[2].split(":")[0] for url in pages])
+    monkeypatch.setattr(metrics, "pod_addresses", lambda name: [url.split("/")[2].split(":")[0] for url in pages])
     families = {
         url: None if page is None else list(metrics.text_string_to_metric_families(page)) for url, page in pages.items()
     }
@@ -77,13 +76,13 @@ def test_replicas_of_all_pods_are_counted(monkeypatch: pytest.MonkeyPatch):
 
 def test_no_pod_is_no_replica(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("VLM_PODS", "vlm-pods")
-    monkeypatch.setattr(pods, "addresses", lambda name: [])
+    monkeypatch.setattr(metrics, "pod_addresses", lambda name: [])
     assert [len(family.samples) for family in metrics.Pods().collect()] == [1, 1, 0]
 
 
 def test_a_name_stands_for_its_addresses():
-    assert pods.addresses("localhost") == ["127.0.0.1"]
-    assert pods.addresses("absent.invalid") == []
+    assert metrics.pod_addresses("localhost") == ["127.0.0.1"]
+    assert metrics.pod_addresses("absent.invalid") == []
 
 
 # A simulated hub: `hf download REPOSITORY --local-dir FOLDER` writes a whole model and its own cache.

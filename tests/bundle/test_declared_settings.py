@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 import declared_settings
-from bundle.preflight import settings as preflight
+from bundle.preflight import host
 from bundle.preflight.machine import Machine
 from bundle.settings import LocalSettings
 from container import cores as container_cores
@@ -73,9 +73,9 @@ def test_local_mode_does_not_start_with_an_unknown_name(tmp_path):
 
 
 def test_preflight_names_unknown_names_and_wrong_values():
-    [good] = preflight.check_settings(Machine({"VLM_REPLICAS": "2", "PARSER_MAX_BODY_MIB": "7"}))
+    [good] = host.check_settings(Machine({"VLM_REPLICAS": "2", "PARSER_MAX_BODY_MIB": "7"}))
     assert good.level == "PASS"
-    name, value = preflight.check_settings(Machine({"PARSER_MAX_BODYMIB": "7", "VLM_REPLICAS": "two"}))
+    name, value = host.check_settings(Machine({"PARSER_MAX_BODYMIB": "7", "VLM_REPLICAS": "two"}))
     assert (name.level, name.found) == ("FAIL", LINE)
     assert (value.level, value.found, value.needed) == (
         *("FAIL", "VLM_REPLICAS is 'two'"),
@@ -104,7 +104,7 @@ WRONG = {
 
 
 def test_preflight_finds_every_wrong_value_at_once():
-    found = list(preflight.check_settings(Machine({name: value for name, (value, _) in WRONG.items()})))
+    found = list(host.check_settings(Machine({name: value for name, (value, _) in WRONG.items()})))
     assert {finding.level for finding in found} == {"FAIL"}
     said = {finding.found: finding.needed for finding in found}
     assert said == {f"{name} is {value!r}": expected for name, (value, expected) in WRONG.items()}

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import npu_smi
-from container import device_check
+from container import vlm
 from tests.support.paths import ROOT
 from tool_errors import DeviceError, UsageError
 
@@ -45,7 +45,7 @@ def program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Program:
 
 
 def check(devices: Path, soc: str = "ascend910_9391") -> None:
-    device_check.check_device({"HARDWARE": "ascend", "SOC_VERSION": soc}, devices)
+    vlm.check_device({"HARDWARE": "ascend", "SOC_VERSION": soc}, devices)
 
 
 @pytest.mark.parametrize(
@@ -152,7 +152,7 @@ def test_a_device_of_another_group_is_named(tmp_path: Path):
     """In a process of its own that may open nothing: root may open everything."""
     code = (
         "import os, sys, pathlib\n"
-        "from container.device_check import check_device\n"
+        "from container.vlm import check_device\n"
         "from tool_errors import DeviceError\n"
         "devices = pathlib.Path(sys.argv[1])\n"
         "os.getuid() or os.setresuid(65534, 65534, 65534)\n"

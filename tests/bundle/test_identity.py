@@ -13,13 +13,12 @@ import pytest
 
 from served_weights import identity
 from served_weights.catalog import Catalog, Model
-from served_weights.errors import WeightsError
 from served_weights.identity import Signs
 from served_weights.settings import WeightSettings
 from served_weights.vlm import find_vlm, named
 from tests.support.paths import ROOT
 from tests.support.weights import make_weights
-from tool_errors import UsageError
+from tool_errors import UsageError, WeightsError
 from vlm_server.command import build_command
 from vlm_server.serving import ModelServing, Serving
 from vlm_server.settings import Settings

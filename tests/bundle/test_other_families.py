@@ -12,14 +12,13 @@ import yaml
 from bundle.preflight.machine import Machine
 from bundle.preflight.weights import check_weights
 from served_weights.catalog import Catalog
-from served_weights.errors import WeightsError
 from served_weights.layout import find_layout, has_one
 from served_weights.placing import check_whole
 from served_weights.settings import WeightSettings
 from served_weights.vlm import find_vlm
 from tests.support.paths import ROOT
 from tests.support.weights import make_weights
-from tool_errors import UsageError
+from tool_errors import UsageError, WeightsError
 from vlm_server.command import build_command
 from vlm_server.serving import Serving
 from vlm_server.settings import Settings

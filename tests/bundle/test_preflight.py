@@ -18,7 +18,7 @@ import pytest
 import atlas
 import npu_smi
 from bundle.compose import dies, images, project
-from bundle.preflight import driver, engine, host, memory, npu, reach, settings, weights
+from bundle.preflight import driver, engine, host, npu, reach, weights
 from bundle.preflight import machine as machine_module
 from bundle.preflight.__main__ import findings, show
 from bundle.preflight.machine import Finding, Machine
@@ -845,7 +845,7 @@ def test_the_script_prints_json_and_changes_nothing(tmp_path: Path):
 def test_every_check_is_run():
     import bundle.preflight
 
-    modules = (settings, host, memory, driver, npu, engine, reach, weights)
+    modules = (host, driver, npu, engine, reach, weights)
     assert {path.stem for path in Path(bundle.preflight.__file__).parent.glob("*.py")} - {
         "__init__",
         "__main__",

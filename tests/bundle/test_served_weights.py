@@ -14,15 +14,13 @@ from bundle.preflight.machine import Machine
 from bundle.preflight.weights import check_weights
 from bundle.selftest import folder_of_weights
 from served_weights import layout
-from served_weights.demo import MARK, is_demo
-from served_weights.errors import WeightsError
 from served_weights.layout import find_layout, verify_layout
-from served_weights.manifest import verify, write
+from served_weights.manifest import DEMO_MARK, is_demo, verify, write
 from served_weights.settings import WeightSettings
 from served_weights.vlm import find_vlm
 from tests.support.paths import ROOT
 from tests.support.weights import SAFETENSORS, make_weights
-from tool_errors import ServiceError, UsageError
+from tool_errors import ServiceError, UsageError, WeightsError
 from vlm_server.banner import choice
 
 
@@ -244,7 +242,7 @@ def test_what_says_that_weights_are_the_demo(tmp_path: Path):
     published = make_weights(tmp_path / "demo/PaddleOCR-VL")
     write(published)
     assert not is_demo(published), "MODELS_DIR may be called demo"
-    (published / "SHA256SUMS").write_text(f"{MARK}\n")
+    (published / "SHA256SUMS").write_text(f"{DEMO_MARK}\n")
     assert is_demo(published)
 
 

@@ -12,10 +12,9 @@ import pytest
 
 from bundle.environments import uv
 from bundle.environments.stamp import clear_stamp, is_current, write_stamp
-from bundle.errors import ParseError
 from bundle.settings import LocalSettings, socket_path
 from tests.support.paths import ROOT
-from tool_errors import UsageError
+from tool_errors import ParseError, UsageError
 from vlm_server.settings import Settings
 
 

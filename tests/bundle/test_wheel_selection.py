@@ -13,8 +13,7 @@ from pathlib import Path
 import pytest
 
 from bundle.environments.environment import split_entries
-from bundle.environments.locks import SOURCE, Source
-from bundle.environments.wheel_selection import PLATFORMS, select
+from bundle.environments.locks import PLATFORMS, SOURCE, Source, select_wheels
 from bundle.wheels import read_pins
 from tests.support.paths import ROOT
 from tool_errors import EnvironmentSetupError
@@ -29,7 +28,7 @@ IMAGES = ("bootstrap", "supervisor", "parser", "vlm", "vlm-0.23", "vlm-ascend", 
 
 def selected(lock: Path, platform: str) -> int:
     try:
-        return select(lock, platform)
+        return select_wheels(lock, platform)
     except EnvironmentSetupError as error:
         if "error sending request" in str(error) or "no-index" in str(error).lower():
             pytest.skip(f"the package index does not answer: {error}")

@@ -20,8 +20,7 @@ import torch
 from layout_server.interpreter import Interpreter
 from layout_server.operators import TABLE
 from layout_server.plan import Plan
-from paddle_program.files import model_files
-from paddle_program.program import Operation, read_program
+from paddle_program.program import Operation, model_files, read_program
 
 
 def main(folder: Path) -> None:

@@ -18,8 +18,7 @@ from docparser.layout.conversion import _difference, decisions
 from docparser.layout.conversion import draw_page as draw_layout_page
 from docparser.layout.served import LayoutServer
 from docparser.page.layout_model import predictor
-from paddle_program.files import model_checksum, model_files
-from paddle_program.program import read_program
+from paddle_program.program import model_checksum, model_files, read_program
 from tests.layout.test_engines import iou, published_shape
 from tests.parser.layout.test_in_torch import in_both
 from tests.support.layout_server import DEMO, LayoutServerProcess

@@ -24,7 +24,7 @@ from docparser.settings.pages import default_workers
 from docparser.weights import find_layout_model
 from docparser.worker import offline
 from served_weights import layout
-from served_weights.demo import is_demo
+from served_weights.manifest import is_demo
 from tests.support.processes import child_environment
 
 

@@ -14,8 +14,7 @@ import pytest
 from batch import arguments, parsers
 from batch.pages import Page
 from batch.parsers import AttemptFailed, Parser, Unavailable
-from bundle.errors import ParseError
-from tool_errors import ServiceError, UsageError
+from tool_errors import ParseError, ServiceError, UsageError
 
 PAGE = Page(b"pixels", 1)
 Answer = Callable[[httpx.Request], httpx.Response]

@@ -9,10 +9,9 @@ from pathlib import PurePath
 
 from bundle.compose import project
 from bundle.compose.images import hardware
-from served_weights.errors import WeightsError
 from served_weights.settings import WeightSettings
 from served_weights.vlm import find_vlm
-from tool_errors import UsageError
+from tool_errors import UsageError, WeightsError
 
 MODELS = PurePath("/models")  # MODELS_DIR inside the containers
 ASK = "from health_probe import probe; print(probe('http://127.0.0.1:8000/v1/models', 10).detail)"

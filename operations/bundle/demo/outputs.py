@@ -12,8 +12,7 @@ from typing import Any
 
 from bundle import files, parser_client
 from bundle.demo.inputs import Document
-from bundle.errors import ParseError
-from tool_errors import UsageError
+from tool_errors import ParseError, UsageError
 
 HEADING = re.compile(r"#{1,7}\s+(.+)")
 

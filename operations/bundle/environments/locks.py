@@ -21,12 +21,13 @@ from typing import Any
 
 from bundle.environments.environment import split_entries
 from bundle.environments.uv import ensure_uv, registry_environment
-from bundle.environments.wheel_selection import PLATFORMS, select
 from bundle.paths import REQUIREMENTS, shown
 from bundle.progress import say
 from tool_errors import EnvironmentSetupError, UsageError, run
 
 SOURCE = REQUIREMENTS / "pyproject.toml"
+# glibc 2.34 is that of openEuler 22.03, the oldest base that we name; Python 3.11.2 is Debian bookworm's.
+PLATFORMS = ("x86_64-manylinux_2_34", "aarch64-manylinux_2_34")
 MARKER = re.compile(r"^(?P<pin>[^;]+?) ; (?P<marker>.+?)(?P<tail> \\)?$")
 HEADER = (
     "# Compiled from the group {name} of pyproject.toml by scripts/lock_requirements.sh; "
@@ -112,6 +113,23 @@ def drop_universal_marker(entries: list[str]) -> list[str]:
     return [entry.replace(f" ; {universal}", "", 1) for entry in entries]
 
 
+def select_wheels(lock: Path, platform: str) -> int:
+    """The number of wheels that a lock selects on a platform: every entry that holds there has one, by its locked hash.
+
+    uv selects for another platform than this one and installs nothing. The index must answer. Raises
+    EnvironmentSetupError with uv's explanation where an entry has no wheel there.
+    """
+    with tempfile.TemporaryDirectory() as target:
+        command = [str(ensure_uv()), "pip", "sync", "--dry-run", "--target", target, "--python-version", "3.11.2"]
+        command += ["--python-platform", platform, "--only-binary", ":all:", "--require-hashes", str(lock)]
+        # A folder of wheels holds those of this machine alone.
+        environment = registry_environment(mirrors_only=True)
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise EnvironmentSetupError(f"{lock.name} cannot be installed on {platform}: {done.stderr.strip()}")
+    return sum(line.startswith(" + ") for line in done.stderr.splitlines())
+
+
 def lock(names: list[str], *, upgrade: bool) -> None:
     """Write the locks of the groups named, or of all, and see that each platform has wheels for them.
 
@@ -125,7 +143,7 @@ def lock(names: list[str], *, upgrade: bool) -> None:
         (REQUIREMENTS / f"{name}.txt").write_text(HEADER.format(name=name) + "".join(entries))
         if not source.settings(name).get("no-deps"):
             for platform in PLATFORMS:
-                select(REQUIREMENTS / f"{name}.txt", platform)
+                select_wheels(REQUIREMENTS / f"{name}.txt", platform)
         say(f"{name}: {len(entries)} packages")
 
 

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Iterator
 
 from bundle.paths import VALUES
-from bundle.preflight import driver, engine, host, memory, npu, reach, settings, weights
+from bundle.preflight import driver, engine, host, npu, reach, weights
 from bundle.preflight.machine import AS_ROOT, KINDS, Finding, Machine
 
 
@@ -25,7 +25,7 @@ def findings(machine: Machine) -> Iterator[Finding]:
         )
         return
     own = (*driver.CHECKS, *npu.CHECKS) if machine.hardware == "ascend" else ()
-    groups = (settings.CHECKS, host.CHECKS, memory.CHECKS, own, engine.CHECKS, reach.CHECKS, weights.CHECKS)
+    groups = (host.CHECKS, own, engine.CHECKS, reach.CHECKS, weights.CHECKS)
     for group in groups:
         for check in group:
             try:

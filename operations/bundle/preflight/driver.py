@@ -90,7 +90,7 @@ def closed_files(machine: Machine) -> Iterator[Finding]:
     try:
         group = declared_settings.whole(machine.values, "ASCEND_GID")
     except UsageError:
-        return  # settings.check_settings says so
+        return  # host.check_settings says so
     for path in MOUNTED:
         if path == NPU_SMI or not machine.exists(path):  # `check_group` looks at npu-smi
             continue
@@ -126,7 +126,7 @@ def check_group(machine: Machine) -> Iterator[Finding]:
         wanted = given(machine.values)
         group = declared_settings.whole(machine.values, "ASCEND_GID")
     except UsageError:
-        return  # `npu.check_dies` and settings.check_settings say so
+        return  # `npu.check_dies` and host.check_settings say so
     devices = [f"/dev/{name}" for name in (*(f"davinci{number}" for number in wanted), *npu_smi.DRIVER_DEVICES)]
     devices = [device for device in devices if machine.exists(device)]
     for path in (*devices, NPU_SMI) if devices else ():

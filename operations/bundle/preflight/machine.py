@@ -64,7 +64,7 @@ class Machine:
 
     @property
     def stack(self) -> str:
-        """STACK, the default one if it is unset; settings.check_settings says whether there is one."""
+        """STACK, the default one if it is unset; host.check_settings says whether there is one."""
         return self.values.get("STACK") or stacks.DEFAULT.key
 
     def setting(self, name: str, default: str) -> str:

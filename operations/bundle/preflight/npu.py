@@ -142,7 +142,7 @@ def check_replicas(machine: Machine) -> Iterator[Finding]:
         declared_settings.check(machine.values, "VLM_REPLICAS_PER_DIE")
         threads = declared_settings.whole(machine.values, "VLM_PIDS_LIMIT")
     except UsageError:
-        return  # `check_dies` and settings.check_settings say so
+        return  # `check_dies` and host.check_settings say so
     # The container forgives it where dies are left out.
     of = written_for() if chosen(machine.values) == PRESENT else ""
     if asked > dies > 0 and not (of and len(parse_ids(of)) > dies):
@@ -182,7 +182,7 @@ def check_layout_device(machine: Machine) -> Iterator[Finding]:
         asked = declared_settings.flag(machine.values, "LAYOUT_SERVER")
         product = atlas.named(machine.setting("ATLAS", ""))
     except UsageError:
-        return  # `check_dies` and settings.check_settings say so
+        return  # `check_dies` and host.check_settings say so
     try:
         if asked:
             product.check_layout(device)

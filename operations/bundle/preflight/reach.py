@@ -29,7 +29,7 @@ def check_port(machine: Machine) -> Iterator[Finding]:
         host = declared_settings.text(machine.values, "PARSER_BIND")
         port = declared_settings.port(machine.values, "PARSER_PORT")
     except WrongValue:
-        return  # settings.check_settings says it
+        return  # host.check_settings says it
     if machine.port_is_free(host, port):
         yield passed("port", f"{port} on {host} is free")
     elif is_ours(machine):

@@ -10,10 +10,9 @@ from pathlib import Path
 from bundle.paths import ROOT
 from bundle.preflight.machine import Finding, Machine, exists, passed
 from served_weights import layout, manifest
-from served_weights.errors import WeightsError
 from served_weights.settings import WeightSettings
 from served_weights.vlm import VlmWeights, find_vlm, named
-from tool_errors import UsageError
+from tool_errors import UsageError, WeightsError
 
 FETCH = "scripts/fetch_weights.sh, or copy the folder there"
 MOUNTED = Path("/models")  # MODELS_DIR inside the containers, which LAYOUT_MODEL_DIR counts from

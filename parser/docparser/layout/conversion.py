@@ -30,9 +30,8 @@ from openvino import opset15 as nodes
 from docparser.layout.engine import Engine
 from docparser.layout.graph_cache import GRAPH, REFUSED
 from docparser.layout.translation import Translation, translate
-from paddle_program.files import model_files
 from paddle_program.parameters import BadParameters
-from paddle_program.program import Operation, Program, Type, UnknownProgram, read_program
+from paddle_program.program import Operation, Program, Type, UnknownProgram, model_files, read_program
 
 #: The largest difference from Paddle's value, as a share of the largest value of the same tensor; of a table like that
 #: of the boxes, whose columns are of different kinds, of the same column.

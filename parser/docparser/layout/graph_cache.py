@@ -22,7 +22,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import paddle_program
-from paddle_program.files import checksum, model_checksum
+from paddle_program.program import model_checksum
+from served_weights.manifest import digest
 
 log = logging.getLogger(__name__)
 
@@ -80,7 +81,7 @@ class GraphCache:
                 made.mkdir()
                 (made / REFUSAL).write_text(failure, encoding="utf-8")
             else:
-                sums = "".join(f"{checksum(made / name)}  {name}\n" for name in (GRAPH, WEIGHTS))
+                sums = "".join(f"{digest(made / name)}  {name}\n" for name in (GRAPH, WEIGHTS))
                 (made / SUMS).write_text(sums, encoding="utf-8")
             _write_through(made)
             made.rename(entry)
@@ -111,7 +112,7 @@ class GraphCache:
 def key_of(model_dir: Path) -> str:
     """Raises OSError."""
     code = [*Path(__file__).parent.rglob("*.py"), *Path(paddle_program.__file__).parent.glob("*.py")]
-    parts = [model_checksum(model_dir), *map(checksum, sorted(code))]
+    parts = [model_checksum(model_dir), *map(digest, sorted(code))]
     parts.append(importlib.metadata.version("openvino"))
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()
 
@@ -120,7 +121,7 @@ def _is_whole(entry: Path) -> bool:
     try:
         lines = (entry / SUMS).read_text(encoding="utf-8").splitlines()
         return [line.split("  ")[1] for line in lines] == [GRAPH, WEIGHTS] and all(
-            checksum(entry / name) == wanted for wanted, name in (line.split("  ") for line in lines)
+            digest(entry / name) == wanted for wanted, name in (line.split("  ") for line in lines)
         )
     except (OSError, ValueError, IndexError):
         return False

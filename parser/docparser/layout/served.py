@@ -20,7 +20,7 @@ from urllib.parse import urlsplit
 import numpy as np
 
 from layout_wire import CONTENT_TYPE, MODEL_HEADER, PATH, BadMessage, pack, small_image, unpack
-from paddle_program.files import model_checksum
+from paddle_program.program import model_checksum
 
 log = logging.getLogger(__name__)
 

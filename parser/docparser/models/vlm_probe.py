@@ -20,7 +20,7 @@ from docparser.vlm.failures import TINY_S
 from docparser.vlm.reply import NotACompletion, error_text, from_json
 from docparser.weights import Weights
 from selftest.tiny_image import tiny_request, tiny_request_id
-from served_weights.demo import is_demo
+from served_weights.manifest import is_demo
 
 REPLICAS_REMEMBERED_S = 5.0
 TIMEOUT_S = 10.0  # the container asks every replica first, and one that hangs takes its time

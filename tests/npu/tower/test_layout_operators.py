@@ -11,8 +11,7 @@ from layout_server.device import open_device
 from layout_server.interpreter import Interpreter
 from layout_server.model import shapes_of
 from layout_server.plan import Plan
-from paddle_program.files import model_files
-from paddle_program.program import read_program
+from paddle_program.program import model_files, read_program
 from tests.npu.kernels import without_kernel
 from tests.support.layout_server import DEMO
 from tests.support.published_operators import PUBLISHED

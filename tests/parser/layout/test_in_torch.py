@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from docparser.layout.conversion import run_in_paddle
-from paddle_program.files import model_files
+from paddle_program.program import model_files
 from tests.support.operator_program import draw
 from tests.support.paths import ROOT
 from tests.support.processes import run_module

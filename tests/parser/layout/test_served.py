@@ -12,7 +12,7 @@ import pytest
 from docparser.layout import served
 from docparser.layout.served import ON_CPU, SERVED, LayoutServer
 from layout_wire import pack
-from paddle_program.files import model_checksum
+from paddle_program.program import model_checksum
 from tests.support import samples
 from tests.support.layout_server import DEMO, LayoutServerProcess
 from tests.support.simulated_layout_server import BOX, SimulatedLayoutServer

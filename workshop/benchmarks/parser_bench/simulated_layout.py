@@ -24,7 +24,7 @@ from docparser.layout.served import NAMES
 from docparser.settings import Settings
 from docparser.worker import offline
 from layout_wire import CONTENT_TYPE, MODEL_HEADER, PATH, full_image, pack, unpack
-from paddle_program.files import model_checksum
+from paddle_program.program import model_checksum
 
 
 class Die:
