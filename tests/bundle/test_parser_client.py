@@ -10,9 +10,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from bundle.errors import ParseError
 
 from bundle import parser_client
-from bundle.errors import ParseError
 from tests.support.simulated_parser import SimulatedParser
 from tool_errors import UsageError
 
