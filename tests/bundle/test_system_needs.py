@@ -43,11 +43,17 @@ NO_KERNELS = ("npu", "npu-0.23")
 INTEL = re.compile(r"lib/lib(archer|omptarget[\w.]*|iomp5_db)\.so")
 
 
+def is_shared_object(path: Path) -> bool:
+    """Whether a file is a shared object or a program of ELF-64, whatever its name."""
+    with path.open("rb") as file:
+        return file.read(len(elf.IDENTITY)) == elf.IDENTITY
+
+
 def shared_objects(home: Path) -> Iterator[Path]:
     """The files of an environment that the loader may be asked for, by their content."""
     for path in home.rglob("*"):
         candidate = ".so" in path.name or path.parent == home / "bin"
-        if candidate and path.is_file() and not path.is_symlink() and elf.is_shared_object(path):
+        if candidate and path.is_file() and not path.is_symlink() and is_shared_object(path):
             yield path
 
 
