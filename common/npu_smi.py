@@ -245,6 +245,12 @@ def affinity(topology: str) -> dict[int, list[int]]:
     return {int(die): ranges.numbers(cores) for die, cores in NEAR.findall(topology)}
 
 
+def device_numbers(devices: Path = Path("/dev")) -> list[int]:
+    """N of every device file /dev/davinciN that is there, ascending."""
+    found = (re.fullmatch(r"davinci(\d{1,6})", path.name) for path in devices.glob("davinci*"))
+    return sorted(int(match[1]) for match in found if match)
+
+
 def listed(text: str, devices: Path = Path("/dev"), asked: Callable[..., Answer] | None = None) -> Report:
     """What `npu-smi info` printed on the node, each die with its number; whoever looks for a die by number comes here.
 
@@ -260,7 +266,7 @@ def listed(text: str, devices: Path = Path("/dev"), asked: Callable[..., Answer]
     known = mapping((asked or ask)("info", "-m").text)
     numbers = [known[die.npu, die.chip] for die in report.dies if (die.npu, die.chip) in known]
     found = {*numbers}
-    files = {int(path.name[7:]) for path in devices.glob("davinci*") if re.fullmatch(r"davinci\d{1,6}", path.name)}
+    files = {*device_numbers(devices)}
     own = numbers == [die.npu for die in report.dies] and (found <= files or files <= found)
     if len(found) < len(report.dies) or not (found == files or own):
         return report

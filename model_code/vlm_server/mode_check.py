@@ -25,6 +25,7 @@ from typing import Any
 
 import stacks
 from health_probe import probe
+from npu_smi import device_numbers
 from selftest import chinese
 from selftest.check import MAX_NEW_TOKENS, blocks, question_of, read_alike
 from selftest.server import Server
@@ -33,7 +34,7 @@ from served_weights.settings import WeightSettings
 from served_weights.vlm import serving
 from tool_errors import FAILED, ServiceError, ToolError, run
 
-from .die_check.__main__ import dies, environment
+from .die_check.__main__ import environment
 from .serving import check_graphs, running_stack
 from .settings import Settings
 
@@ -128,7 +129,7 @@ def main() -> int:
     catalog = WeightSettings.from_environment(env).catalog
     # On the volume, as a replica's: a container's /tmp is noexec.
     with tempfile.TemporaryDirectory(prefix="mode-check-", dir=env.get("STATE_DIR") or None) as folder:
-        several = env.get("HARDWARE") == "ascend" and len(dies()) > 1
+        several = env.get("HARDWARE") == "ascend" and len(device_numbers()) > 1
         env = environment(env, 0 if several else None, Path(folder))
         found = [try_mode(mode, env, catalog, Path(folder)) for mode in modes(env, running_stack())]
     print(json.dumps(found, ensure_ascii=False))

@@ -33,9 +33,8 @@ async def parse_folder(options: argparse.Namespace) -> int:
     """
     from bundle.progress import plural
 
-    from . import report
+    from . import local_parsers, report
     from .inputs import collect
-    from .local_parsers import LocalParsers
     from .pages import PageCutter
     from .parsers import Parser
     from .progress import Counts, Display
@@ -55,7 +54,7 @@ async def parse_folder(options: argparse.Namespace) -> int:
         try:
             if works:
                 vlms = options.vlm if counts.left else []
-                urls = [*options.server, *await LocalParsers.start(stack, vlms, options.patience, display)]
+                urls = [*options.server, *await local_parsers.start(stack, vlms, options.patience, display)]
                 parsers = [Parser(url, options.timeout) for url in urls or [arguments.default_server()]]
                 for parser in parsers:
                     stack.push_async_callback(parser.close)

@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Parsers for --vlm: a VLM reads crops or pages of one form, so each VLM server gets a parser on this machine."""
+"""Parsers for --vlm: a VLM reads crops or pages of one form, so each VLM server gets a parser on this machine.
+
+They run as ``docparser`` in the environment ``parser`` on free loopback ports. Their settings are those of local mode
+(the environment, then .env) except VLM_URL, the keys, and the folder of jobs: these parsers are for this run alone.
+"""
 
 from __future__ import annotations
 
@@ -37,96 +41,85 @@ def workers(cores: int, share: int) -> int:
     return min(MOST_WORKERS, max(1, cores // (2 * share)))
 
 
-class LocalParsers:
-    """Starts ``docparser`` in the environment ``parser`` on free loopback ports.
+async def start(stack: contextlib.AsyncExitStack, vlms: list[str], patience: float, display: Display) -> list[str]:
+    """Start the parsers and return their URLs once all are ready; `stack` stops them. `patience` is in seconds.
 
-    The settings are those of local mode (the environment, then .env) except VLM_URL, the keys, and the folder of jobs:
-    these parsers are for this run alone.
+    Raises UsageError, EnvironmentSetupError, ServiceError.
     """
+    python = ENVIRONMENTS["parser"].python
+    if vlms and not python.is_file():
+        raise EnvironmentSetupError(
+            f"--vlm: the environment parser is not there ({shown(python)}); make it with scripts/setup_env.sh parser"
+        )
+    for vlm in vlms:
+        if not vlm.startswith(("http://", "https://")):
+            raise UsageError(f"--vlm {vlm}: expected a VLM server's API root like http://127.0.0.1:8000/v1")
+    started = [await _spawn(stack, python, vlm, share=len(vlms)) for vlm in vlms]
+    await asyncio.gather(*(_ready(*one, patience, display) for one in started))
+    return [url for _, url, _, _ in started]
 
-    @classmethod
-    async def start(
-        cls, stack: contextlib.AsyncExitStack, vlms: list[str], patience: float, display: Display
-    ) -> list[str]:
-        """Start the parsers and return their URLs once all are ready; `stack` stops them. `patience` is in seconds.
 
-        Raises UsageError, EnvironmentSetupError, ServiceError.
-        """
-        python = ENVIRONMENTS["parser"].python
-        if vlms and not python.is_file():
-            raise EnvironmentSetupError(
-                f"--vlm: the environment parser is not there ({shown(python)}); "
-                "make it with scripts/setup_env.sh parser"
+async def _spawn(
+    stack: contextlib.AsyncExitStack, python: Path, vlm: str, share: int
+) -> tuple[str, str, asyncio.subprocess.Process, Path]:
+    """Start one parser, which gets one part in `share` of the cores.
+
+    Returns the VLM's URL, the parser's URL, its process and its log.
+    """
+    with socket.socket() as trial:
+        trial.bind(("127.0.0.1", 0))
+        port = trial.getsockname()[1]
+    log = RUN_DIR / "logs" / f"parse_folder-parser-{port}.log"
+    log.parent.mkdir(parents=True, exist_ok=True)
+    data = stack.enter_context(tempfile.TemporaryDirectory(prefix="parse_folder-", ignore_cleanup_errors=True))
+    values = LocalSettings.load(os.environ).values
+    kept = {name: value for name, value in values.items() if not name.startswith("PARSER_API_KEY")}
+    kept |= await asyncio.to_thread(model_at, vlm, kept)
+    own = {} if share == 1 else {"PARSER_WORKERS": str(workers(len(os.sched_getaffinity(0)), share))}
+    env = {
+        **own,
+        **kept,
+        "VLM_URL": vlm,
+        "PARSER_BIND": "127.0.0.1",
+        "PARSER_PORT": str(port),
+        "PARSER_DATA_DIR": data,
+        "PARSER_LOG_FORMAT": "text",
+    }
+    with log.open("wb") as sink:
+        # A session of its own: Ctrl-C comes to us, and we end it.
+        process = await asyncio.create_subprocess_exec(
+            str(python),
+            "-m",
+            "docparser",
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=sink,
+            stderr=sink,
+            env=env,
+            cwd=ROOT,
+            start_new_session=True,
+        )
+    stack.push_async_callback(stop, process)
+    return vlm, f"http://127.0.0.1:{port}", process, log
+
+
+async def _ready(
+    vlm: str, url: str, process: asyncio.subprocess.Process, log: Path, patience: float, display: Display
+) -> None:
+    display.say(f"starting a parser for {vlm} (log: {shown(log)})")
+    began = said = time.monotonic()
+    while not (answer := await asyncio.to_thread(probe, f"{url}/health/ready")).healthy:
+        now = time.monotonic()
+        if process.returncode is not None:
+            raise ServiceError(f"the parser for {vlm} ended with status {process.returncode} (log: {shown(log)})")
+        if now - began > patience:
+            raise ServiceError(
+                f"the parser for {vlm} is not ready after {patience:.0f} s (--patience): "
+                f"{readiness.said(answer.detail)[:300]}"
             )
-        for vlm in vlms:
-            if not vlm.startswith(("http://", "https://")):
-                raise UsageError(f"--vlm {vlm}: expected a VLM server's API root like http://127.0.0.1:8000/v1")
-        started = [await cls._spawn(stack, python, vlm, share=len(vlms)) for vlm in vlms]
-        await asyncio.gather(*(cls._ready(*one, patience, display) for one in started))
-        return [url for _, url, _, _ in started]
-
-    @staticmethod
-    async def _spawn(
-        stack: contextlib.AsyncExitStack, python: Path, vlm: str, share: int
-    ) -> tuple[str, str, asyncio.subprocess.Process, Path]:
-        """Start one parser, which gets one part in `share` of the cores.
-
-        Returns the VLM's URL, the parser's URL, its process and its log.
-        """
-        with socket.socket() as trial:
-            trial.bind(("127.0.0.1", 0))
-            port = trial.getsockname()[1]
-        log = RUN_DIR / "logs" / f"parse_folder-parser-{port}.log"
-        log.parent.mkdir(parents=True, exist_ok=True)
-        data = stack.enter_context(tempfile.TemporaryDirectory(prefix="parse_folder-", ignore_cleanup_errors=True))
-        values = LocalSettings.load(os.environ).values
-        kept = {name: value for name, value in values.items() if not name.startswith("PARSER_API_KEY")}
-        kept |= await asyncio.to_thread(model_at, vlm, kept)
-        own = {} if share == 1 else {"PARSER_WORKERS": str(workers(len(os.sched_getaffinity(0)), share))}
-        env = {
-            **own,
-            **kept,
-            "VLM_URL": vlm,
-            "PARSER_BIND": "127.0.0.1",
-            "PARSER_PORT": str(port),
-            "PARSER_DATA_DIR": data,
-            "PARSER_LOG_FORMAT": "text",
-        }
-        with log.open("wb") as sink:
-            # A session of its own: Ctrl-C comes to us, and we end it.
-            process = await asyncio.create_subprocess_exec(
-                str(python),
-                "-m",
-                "docparser",
-                stdin=asyncio.subprocess.DEVNULL,
-                stdout=sink,
-                stderr=sink,
-                env=env,
-                cwd=ROOT,
-                start_new_session=True,
-            )
-        stack.push_async_callback(stop, process)
-        return vlm, f"http://127.0.0.1:{port}", process, log
-
-    @staticmethod
-    async def _ready(
-        vlm: str, url: str, process: asyncio.subprocess.Process, log: Path, patience: float, display: Display
-    ) -> None:
-        display.say(f"starting a parser for {vlm} (log: {shown(log)})")
-        began = said = time.monotonic()
-        while not (answer := await asyncio.to_thread(probe, f"{url}/health/ready")).healthy:
-            now = time.monotonic()
-            if process.returncode is not None:
-                raise ServiceError(f"the parser for {vlm} ended with status {process.returncode} (log: {shown(log)})")
-            if now - began > patience:
-                raise ServiceError(
-                    f"the parser for {vlm} is not ready after {patience:.0f} s (--patience): "
-                    f"{readiness.said(answer.detail)[:300]}"
-                )
-            if now - said > MESSAGE_EVERY_S:
-                said = now
-                display.say(f"still waiting for {vlm}: {readiness.said(answer.detail)[:300]}")
-            await asyncio.sleep(0.5)
+        if now - said > MESSAGE_EVERY_S:
+            said = now
+            display.say(f"still waiting for {vlm}: {readiness.said(answer.detail)[:300]}")
+        await asyncio.sleep(0.5)
 
 
 def model_at(vlm: str, values: Mapping[str, str]) -> dict[str, str]:

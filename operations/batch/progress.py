@@ -104,19 +104,20 @@ class Display:
                 page = str(trouble.page) if trouble.page else "all"
                 table.add_row(printable(name), page, "missing" if trouble.lost else "incomplete", trouble.reason)
             console.print(table, markup=False)
-            if len(rows) > ROWS:
-                console.print(f"... and {len(rows) - ROWS} more; report.json has them all", markup=False)
+            print_rest(console, len(rows), "")
         doubts = [(state.document.name, page, found) for state in states for page, found in state.doubts.items()]
         for name, number, found in doubts[:ROWS]:
             console.print(f"doubtful: {printable(name)}, page {number}: {', '.join(map(told, found))}", markup=False)
-        if len(doubts) > ROWS:
-            console.print(f"... and {len(doubts) - ROWS} more pages; report.json has them all", markup=False)
-        notes = [(state.document.name, page, note) for state in states for page, found in state.notes.items()
-                 for note in found]  # fmt: skip
+        print_rest(console, len(doubts), " pages")
+        notes = [
+            (state.document.name, page, note)
+            for state in states
+            for page, found in state.notes.items()
+            for note in found
+        ]
         for name, number, note in notes[:ROWS]:
             console.print(f"note: {printable(name)}, page {number}: {note.message}", markup=False)
-        if len(notes) > ROWS:
-            console.print(f"... and {len(notes) - ROWS} more notes; report.json has them all", markup=False)
+        print_rest(console, len(notes), " notes")
         seconds = time.monotonic() - self._began
         counts = self.counts
         sources: Counter[str] = sum((state.sources for state in states), Counter())
@@ -133,6 +134,12 @@ class Display:
             markup=False,
             soft_wrap=True,  # one line, however long
         )
+
+
+def print_rest(console: Console, count: int, what: str) -> None:
+    """Say how many rows a list of `count` has beyond those that were printed, if any."""
+    if count > ROWS:
+        console.print(f"... and {count - ROWS} more{what}; report.json has them all", markup=False)
 
 
 def suffixes(left_out: Sequence[LeftOut]) -> str:

@@ -93,9 +93,7 @@ class DocumentState:
     def missing(self, *, drawing: bool, retry: bool) -> list[int]:
         """Return the pages that are still to be parsed; failed and incomplete ones only if `retry`."""
         pages = range(1, (self.count or 0) + 1)
-        if retry:
-            return [page for page in pages if page in self._trouble or not self.has(page, drawing)]
-        return [page for page in pages if page not in self._trouble and not self.has(page, drawing)]
+        return [page for page in pages if (retry if page in self._trouble else not self.has(page, drawing))]
 
     def records(self) -> Iterator[dict[str, Any] | Trouble]:
         """Yield the pages in order, each read when it is asked for: a page's record, or why it is missing."""

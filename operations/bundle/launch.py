@@ -43,7 +43,6 @@ def launch(name: str, module: str, words: list[str]) -> int:
     env["PYTHONPATH"] = os.pathsep.join(str(ROOT / folder) for folder in ("operations", "common", "model_code"))
     env.pop("PYTHONDONTWRITEBYTECODE", None)
     os.execve(python, [str(python), "-m", module, *words], env)
-    return 1
 
 
 if __name__ == "__main__":

@@ -15,6 +15,8 @@ from bundle_version import VERSION
 
 # In a release's archives, which carry no git: what `Origin.text` gives.
 FILE = "origin.json"
+# Of a release's files, and of the folder in its archives: versions unpacked side by side do not touch each other.
+NAME = f"paddleocr-vl-{VERSION}"
 UNKNOWN, DIRTY = "unknown", "-dirty"
 
 

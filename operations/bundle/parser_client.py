@@ -31,6 +31,16 @@ def headers() -> dict[str, str]:
     return {"Content-Type": "application/json", **({"Authorization": f"Bearer {key}"} if key else {})}
 
 
+def get(url: str, timeout: float, most: int = 1 << 20) -> str:
+    """Return a page of the parser, its first `most` bytes; `timeout` is in seconds.
+
+    Raises OSError where it does not answer, and HTTPError, which is one, for another status than 2xx.
+    """
+    call = urllib.request.Request(url, headers=headers())
+    with OPENER.open(call, timeout=timeout) as response:
+        return response.read(most).decode("utf-8", "replace")
+
+
 def request(url: str, path: Path, file_type: int, timeout: float, **options: Any) -> dict[str, Any]:
     """POST a file to `url`/layout-parsing and return the `result` of the answer. `timeout` is in seconds; `options` are
     those of the request.

@@ -26,6 +26,11 @@ def plural(count: int, what: str) -> str:
     return f"{count} {what}" + ("" if count == 1 else "s")
 
 
+def last_line(*outputs: str, otherwise: str = "no message") -> str:
+    """Why a command failed, in its own words: the last line of its first output that is not blank."""
+    return next(filter(None, map(str.strip, outputs)), otherwise).splitlines()[-1]
+
+
 class Ticker:
     """A thread that repeats `waiting for ...` every few seconds until it is stopped.
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from bundle import files, parser_client
+from bundle.compose import project
 from bundle.demo.inputs import open_documents
 from bundle.environments.setup import ENVIRONMENTS
 from bundle.paths import ROOT, VALUES, shown
@@ -148,7 +149,7 @@ def check_in_container(options: argparse.Namespace, settings: Mapping[str, str])
     weights = options.weights or folder_of_weights("", settings)
     recorded = selftest.load((options.values or weights / selftest.NAME).resolve(), weights)
     command = ["docker", "compose", "exec", "-T", "vlm", "python", "-m", "selftest"]
-    command += ["--replicas", "/run/paddleocr-vl/replicas.json", "--json", "--tolerance", str(options.tolerance)]
+    command += ["--replicas", project.REPLICAS, "--json", "--tolerance", str(options.tolerance)]
     try:
         done = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=False)
     except OSError as error:

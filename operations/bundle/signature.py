@@ -11,6 +11,7 @@ import subprocess
 from pathlib import Path
 from typing import IO
 
+from bundle.progress import last_line
 from tool_errors import EnvironmentSetupError, UsageError
 
 # A signature made for anything else, such as a git commit, is none for a release.
@@ -32,10 +33,6 @@ def ssh_keygen(*words: str, stdin: IO[bytes] | None = None) -> subprocess.Comple
         ) from error
 
 
-def last_line(answer: subprocess.CompletedProcess[str]) -> str:
-    return ((answer.stderr or answer.stdout).strip().splitlines() or ["no message"])[-1]
-
-
 def sign(path: Path, key: Path) -> Path:
     """Sign a file with a private key, or with a public one whose private half an agent holds; returns the signature.
 
@@ -44,7 +41,8 @@ def sign(path: Path, key: Path) -> Path:
     beside(path).unlink(missing_ok=True)
     answer = ssh_keygen("sign", "-f", str(key), "-n", NAMESPACE, str(path))
     if answer.returncode:
-        raise UsageError(f"--sign {key}: expected a key that ssh-keygen can sign with; it says: {last_line(answer)}")
+        said = last_line(answer.stderr, answer.stdout)
+        raise UsageError(f"--sign {key}: expected a key that ssh-keygen can sign with; it says: {said}")
     return beside(path)
 
 
@@ -62,5 +60,6 @@ def verify(path: Path, signers: Path) -> str:
         words = ("verify", "-f", str(signers), "-I", name, "-n", NAMESPACE, "-s", str(signature))
         answer = ssh_keygen(*words, stdin=stream)
     if answer.returncode:
-        raise UsageError(f"{path} is not what {name} signed ({last_line(answer)}); it is not used. Copy it again")
+        said = last_line(answer.stderr, answer.stdout)
+        raise UsageError(f"{path} is not what {name} signed ({said}); it is not used. Copy it again")
     return name

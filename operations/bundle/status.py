@@ -11,7 +11,6 @@ import re
 import sys
 import time
 import urllib.error
-import urllib.request
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -23,16 +22,13 @@ from bundle.compose.dies import given, unlisted
 from bundle.compose.images import hardware
 from bundle.origin import UNKNOWN
 from bundle.paths import VALUES
-from bundle.progress import step
+from bundle.progress import last_line, step
 from bundle.settings import LocalSettings
-from health_probe import OPENER
 from tool_errors import FAILED, ServiceError, run
 
 SAMPLE = re.compile(r"^(docparser_[a-z_]+)(?:\{[^}]*\})? (\S+)$", re.MULTILINE)
 TIMEOUT_SECONDS = 10
 PAUSE_SECONDS = 5
-# Of the environment in each of our images that has the modules of common/ and operations/container.
-PYTHON = "/opt/venv/supervisor/bin/python"
 MEMORY_LIMITS = {"vlm": "VLM_MEM_LIMIT", "vlm-next": "VLM_MEM_LIMIT", "parser": "PARSER_MEM_LIMIT"}
 # Labels of our images, in the order in which they are shown: the bundle's own, and what is in them.
 ORIGIN = {"bundle": "version", "commit": "revision", "built": "created"}
@@ -56,10 +52,8 @@ class Line:
 
 def get(url: str) -> tuple[int, str]:
     """Status and body of a GET to the parser; status 0 and the reason if it does not answer."""
-    request = urllib.request.Request(url, headers=parser_client.headers())
     try:
-        with OPENER.open(request, timeout=TIMEOUT_SECONDS) as answer:
-            return answer.status, answer.read(1 << 20).decode("utf-8", "replace")
+        return 200, parser_client.get(url, TIMEOUT_SECONDS)
     except urllib.error.HTTPError as error:
         return error.code, error.read(1 << 20).decode("utf-8", "replace")
     except OSError as error:
@@ -93,7 +87,7 @@ def troubles(name: str, row: dict[str, Any]) -> Iterator[str]:
     if not runs or (count and row.get("Health") != "healthy"):
         log = project.docker("logs", "--tail", str(readiness.LOG_LINES), row["ID"])
         yield f"its log: {readiness.likely_cause([*log.stdout.splitlines(), *log.stderr.splitlines()])}"
-    killed = project.compose("exec", "-T", name, PYTHON, "-m", "cgroup").stdout.strip() if runs else ""
+    killed = project.compose("exec", "-T", name, project.PYTHON, "-m", "cgroup").stdout.strip() if runs else ""
     if known["State"].get("OOMKilled") or killed.isdigit() and int(killed):
         times = f"{killed} times since its start" if killed.isdigit() and int(killed) else "before its end"
         yield f"out of memory {times}: raise {MEMORY_LIMITS[name]}"
@@ -101,11 +95,11 @@ def troubles(name: str, row: dict[str, Any]) -> Iterator[str]:
 
 def inside(service: str) -> dict[str, Any]:
     """What a container of the VLM says of its replicas and its layout server; {"unknown": why} if it does not."""
-    answer = project.compose("exec", "-T", service, PYTHON, "-m", "container.status")
+    answer = project.compose("exec", "-T", service, project.PYTHON, "-m", "container.status")
     try:
         return json.loads(answer.stdout)
     except ValueError:
-        return {"unknown": (answer.stderr.strip().splitlines() or ["no answer"])[-1]}
+        return {"unknown": last_line(answer.stderr, otherwise="no answer")}
 
 
 def replicas(name: str, other: str, found: dict[str, Any]) -> Line:

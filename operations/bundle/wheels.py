@@ -29,7 +29,7 @@ from bundle.environments.environment import TORCH, Environment, source_lock, spl
 from bundle.environments.setup import chosen
 from bundle.environments.uv import ensure_uv, registry_environment
 from bundle.paths import ENVS_DIR, REQUIREMENTS, ROOT, RUN_DIR, VALUES, shown
-from bundle.progress import run_logged, say
+from bundle.progress import last_line, run_logged, say
 from served_weights.manifest import digest
 from tool_errors import RESUMABLE, EnvironmentSetupError, run
 
@@ -141,7 +141,7 @@ def download(pins: list[Pin], folder: Path, machine: str, log: Path) -> None:
             done += len(part)
             words = ["--require-hashes", "--ignore-requires-python", "-r", lock.name]
             if pip_download(words, folder, machine, log, what):
-                last = log.read_text(errors="replace").strip().splitlines()[-1]
+                last = last_line(log.read_text(errors="replace"))
                 raise EnvironmentSetupError(f"{what}: {last} (log: {shown(log)}); run the same command to go on")
 
 

@@ -62,7 +62,7 @@ def list_of(env: Mapping[str, str], place: int, devices: Path) -> int:
     has one too, so that those behind it keep theirs."""
     if env.get("HARDWARE") != "ascend":
         return place
-    there = replicas.dies(devices)
+    there = npu_smi.device_numbers(devices)
     gone = ranges.numbers(env["NPU_MISSING"]) if env.get("NPU_MISSING") else []
     return sorted({*there, *gone}).index(there[place])
 
@@ -113,7 +113,7 @@ def of_replica(
     if env.get("HARDWARE") != "ascend":
         part = share(available, total, place)
         return part, "a share" if total > 1 else "the only core set"
-    dies = replicas.dies(devices)
+    dies = npu_smi.device_numbers(devices)
     die = dies[place]
     # A server's dies are about equally far from all cores: shares in the order of the dies' numbers. A container that
     # holds some of them takes these dies' shares only, so that two containers on one server do not meet. Where it was

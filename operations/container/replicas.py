@@ -3,20 +3,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from pathlib import Path
 
 import declared_settings
+import npu_smi
 from tool_errors import UsageError
-
-DEVICE = re.compile(r"^davinci(\d+)$")
-
-
-def dies(devices: Path = Path("/dev")) -> list[int]:
-    """Numbers of the dies whose device files are mounted, ascending; inside the container they count from 0."""
-    found = (DEVICE.match(path.name) for path in devices.iterdir())
-    return sorted(int(match[1]) for match in found if match)
 
 
 def per_die(env: Mapping[str, str]) -> int:
@@ -32,7 +24,7 @@ def count(env: Mapping[str, str], devices: Path = Path("/dev")) -> int:
     """
     wanted = declared_settings.whole(env, "VLM_REPLICAS")
     if env.get("HARDWARE") == "ascend":
-        present = len(dies(devices))
+        present = len(npu_smi.device_numbers(devices))
         if not present:
             raise UsageError(
                 "no /dev/davinci* is mounted; NPU_IDS must name dies of this node (npu-smi info); in Kubernetes the "
@@ -82,7 +74,7 @@ def environment(env: Mapping[str, str], index: int, devices: Path = Path("/dev")
         own["VLM_HOST"] = "127.0.0.1"
     if env.get("HARDWARE") == "ascend":
         # A single mounted die is number 0 already and needs no variable.
-        if len(dies(devices)) > 1:
+        if len(npu_smi.device_numbers(devices)) > 1:
             own["ASCEND_RT_VISIBLE_DEVICES"] = str(place(env, index))
     elif replicas > 1 and not env.get("VLLM_CPU_KVCACHE_SPACE"):
         # GiB. The launcher would derive it from the container's memory, which all replicas share.

@@ -16,6 +16,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import npu_smi
 from container import halves, layout, replicas
 from health_probe import probe
 
@@ -53,7 +54,7 @@ def describe(env: Mapping[str, str]) -> dict[str, Any]:
     addresses = [replicas.urls(env)[index] for index in indices]
     with ThreadPoolExecutor(len(indices)) as threads:
         probes = list(threads.map(lambda url: probe(f"{url}/health", TIMEOUT_SECONDS), addresses))
-    dies = replicas.dies() if env.get("HARDWARE") == "ascend" else []
+    dies = npu_smi.device_numbers() if env.get("HARDWARE") == "ascend" else []
     found = [
         {
             "number": index,

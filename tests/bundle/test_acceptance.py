@@ -16,10 +16,10 @@ from typing import Any
 
 import pytest
 
-from bundle.acceptance import dies, judging, load, machine, pages, report, serving
+from bundle.acceptance import dies, judging, load, machine, pages, serving
 from bundle.acceptance.__main__ import STEPS
 from bundle.acceptance.node import Node, Options
-from bundle.acceptance.steps import FAIL, PASS, SKIP, WARN, Outcome, Step, take
+from bundle.acceptance.steps import FAIL, PASS, SKIP, WARN, Outcome, Step, accepted, take
 from bundle.compose import dies as compose_dies
 from bundle.compose import project
 from bundle.offline import contents
@@ -603,7 +603,7 @@ def test_the_pages_travel_with_the_offline_archive():
 
 def test_nothing_passed_is_not_accepted():
     skipped = take(Step("s", "x", lambda node: Outcome(SKIP, "")), 1, Node({}, Options(0, 0), ""))[0]
-    assert not report.accepted([skipped]) and not report.accepted([])
+    assert not accepted([skipped]) and not accepted([])
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from bundle import origin
 from bundle.environments.setup import ENVIRONMENTS
 from bundle.offline import contents
 from tests.bundle.test_rooms import imported_modules, modules
@@ -36,7 +37,7 @@ isolated = pytest.mark.skipif(
 @pytest.fixture(scope="module")
 def unpacked(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The archive's tree, as `load` leaves it."""
-    folder = tmp_path_factory.mktemp("node") / contents.folder_name()
+    folder = tmp_path_factory.mktemp("node") / origin.NAME
     for path in CARRIED:
         (folder / path).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / path, folder / path)

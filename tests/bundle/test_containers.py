@@ -38,7 +38,7 @@ def devices(folder: Path, *numbers: int) -> Path:
 
 def test_one_replica_for_each_die(tmp_path: Path):
     dev = devices(tmp_path, 0, 1, 2, 10)
-    assert replicas.dies(dev) == [0, 1, 2, 10]
+    assert npu_smi.device_numbers(dev) == [0, 1, 2, 10]
     assert replicas.count({"HARDWARE": "ascend"}, dev) == 4
     assert replicas.count({"HARDWARE": "ascend", "VLM_REPLICAS": "2"}, dev) == 2
     assert (

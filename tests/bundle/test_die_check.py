@@ -14,11 +14,12 @@ from typing import Any
 
 import pytest
 
+from npu_smi import device_numbers
 from tests.support.processes import PYTHONPATH
 from thread_pools import MOST_ON_ASCEND, POOLS
 from tool_errors import FAILED, DeviceError
 from vlm_server.die_check import __main__ as die_check
-from vlm_server.die_check.__main__ import check, check_all, dies, environment
+from vlm_server.die_check.__main__ import check, check_all, environment
 
 
 def devices(folder: Path, *names: str) -> Path:
@@ -29,7 +30,7 @@ def devices(folder: Path, *names: str) -> Path:
 
 
 def test_dies_are_numbered_as_their_files(tmp_path: Path):
-    assert dies(devices(tmp_path, "davinci10", "davinci2", "davinci_manager", "hisi_hdc")) == [2, 10]
+    assert device_numbers(devices(tmp_path, "davinci10", "davinci2", "davinci_manager", "hisi_hdc")) == [2, 10]
 
 
 def test_a_process_sees_its_die_only_and_writes_where_it_may(tmp_path: Path):

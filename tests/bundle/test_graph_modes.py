@@ -90,7 +90,7 @@ def test_a_mode_is_measured_where_cann_may_write_and_with_a_replicas_threads(
     program.write_text(f"#!/bin/sh\npwd >{tmp_path}/said; env >>{tmp_path}/said; touch kernel_meta; exit 7\n")
     program.chmod(0o755)
     monkeypatch.setattr(sys, "executable", str(program))
-    monkeypatch.setattr(mode_check, "dies", lambda: [0, 1])
+    monkeypatch.setattr(mode_check, "device_numbers", lambda: [0, 1])
     monkeypatch.setattr(mode_check.os, "sched_getaffinity", lambda _: range(640))
     monkeypatch.setattr(mode_check, "running_stack", lambda: "0.11.1")
     for name, value in {"HARDWARE": "ascend", "MODELS_DIR": str(tmp_path), "STATE_DIR": str(tmp_path)}.items():

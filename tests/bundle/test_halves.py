@@ -169,7 +169,7 @@ def test_a_replica_that_does_not_end_is_killed(env: dict[str, str], monkeypatch:
 def test_what_status_sh_is_told(env: dict[str, str], monkeypatch: pytest.MonkeyPatch):
     """Four replicas on the dies 4 and 6, of which one is away; die 5 was left out."""
     env |= {"HARDWARE": "ascend", "VLM_REPLICAS": "4", "VLM_REPLICAS_PER_DIE": "2", "NPU_MISSING": "5"}
-    monkeypatch.setattr(status.replicas, "dies", lambda: [4, 6])
+    monkeypatch.setattr(status.npu_smi, "device_numbers", lambda: [4, 6])
     monkeypatch.setattr(
         status, "probe", lambda url, timeout: Probe(False, "x" * 900) if ":8102/health" in url else Probe(True, "{}")
     )

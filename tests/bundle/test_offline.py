@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from bundle import envfile
+from bundle import envfile, origin
 from bundle.offline import contents, load, save, takeover, to_build
 from bundle.offline import engine as engine_module
 from bundle_version import VERSION
@@ -51,7 +51,7 @@ def folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, Path
 
 
 def test_the_folder_carries_the_version():
-    assert contents.folder_name() == f"paddleocr-vl-{VERSION}"
+    assert origin.NAME == f"paddleocr-vl-{VERSION}"
 
 
 def test_what_git_ignores_stays_behind():

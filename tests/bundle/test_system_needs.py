@@ -58,12 +58,18 @@ def once(known: dict[tuple[int, int], T], path: Path, read: Callable[[Path], T])
     return known[key]
 
 
+def is_shared_object(path: Path) -> bool:
+    """Whether a file is a shared object or a program of ELF-64, whatever its name."""
+    with path.open("rb") as file:
+        return file.read(len(elf.IDENTITY)) == elf.IDENTITY
+
+
 def shared_objects(home: Path) -> Iterator[Path]:
     """The files of an environment that the loader may be asked for, by their content."""
     for path in home.rglob("*"):
         candidate = ".so" in path.name or path.parent == home / "bin"
         file = candidate and path.is_file() and not path.is_symlink()
-        if file and once(SHARED_OBJECTS, path, elf.is_shared_object):
+        if file and once(SHARED_OBJECTS, path, is_shared_object):
             yield path
 
 

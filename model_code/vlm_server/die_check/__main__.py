@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import signal
 import subprocess
 import sys
@@ -21,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import thread_pools
+from npu_smi import device_numbers
 from tool_errors import FAILED, DeviceError, run
 
 # A die's first process compiles operators, which takes minutes.
@@ -28,12 +28,6 @@ SECONDS = 600.0
 # A process that waits in the driver does not even end when it is killed.
 END_SECONDS = 10.0
 NO_ANSWER, MOST_HANGING = "no answer within", 2
-
-
-def dies(devices: Path = Path("/dev")) -> list[int]:
-    """Numbers of the dies that this container holds, ascending."""
-    names = (re.fullmatch(r"davinci(\d+)", path.name) for path in devices.iterdir())
-    return sorted(int(name[1]) for name in names if name)
 
 
 def environment(env: Mapping[str, str], place: int | None, folder: Path) -> dict[str, str]:
@@ -79,7 +73,7 @@ def check(kind: str, die: int | None, env: Mapping[str, str], folder: Path) -> d
 def check_all(env: Mapping[str, str], devices: Path = Path("/dev")) -> Iterator[dict[str, Any]]:
     """Every die, one after the other. Raises DeviceError where HARDWARE is `ascend` and there is none."""
     kind = "npu" if env.get("HARDWARE") == "ascend" else "cpu"
-    numbers: list[int | None] = [*dies(devices)] if kind == "npu" else [None]
+    numbers: list[int | None] = [*device_numbers(devices)] if kind == "npu" else [None]
     if not numbers:
         raise DeviceError("no /dev/davinci* is here; NPU_IDS must name dies of this node (npu-smi info)")
     hanging: list[str] = []

@@ -13,9 +13,9 @@ import time
 from pathlib import Path
 from typing import Any
 
-from bundle.acceptance import dies, judging, load, machine, pages, report, serving
+from bundle.acceptance import dies, judging, load, machine, pages, serving
 from bundle.acceptance.node import Node, Options
-from bundle.acceptance.steps import FAIL, Step, take
+from bundle.acceptance.steps import FAIL, Step, accepted, report_json, report_text, take, verdict
 from bundle.paths import VALUES
 from bundle.progress import say, step
 from bundle.settings import LocalSettings
@@ -111,15 +111,15 @@ def main(words: list[str]) -> int:
             facts["weights"] = ", ".join(weights) + (" (DEMO weights)" if node.demo else "")
         records = [type(record)(**cleaned(vars(record), clean)) for record in records]
         facts = cleaned(facts, clean)
-        text = report.markdown(facts, records)
+        text = report_text(facts, records)
         add("report.md", text)
-        add("report.json", json.dumps(report.document(facts, records), indent=1, ensure_ascii=False))
+        add("report.json", json.dumps(report_json(facts, records), indent=1, ensure_ascii=False))
     print(text)
     for record in records:
         if record.verdict == FAIL:
             print(f"error: {record.name}: {record.found}", file=sys.stderr)
-    say(f"{report.verdict(records)}; wrote {out}")
-    return 0 if report.accepted(records) else FAILED
+    say(f"{verdict(records)}; wrote {out}")
+    return 0 if accepted(records) else FAILED
 
 
 if __name__ == "__main__":

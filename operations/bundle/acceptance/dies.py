@@ -7,7 +7,7 @@ import json
 from typing import Any
 
 from bundle.acceptance.node import Node, last_line
-from bundle.acceptance.steps import FAIL, PASS, SKIP, Outcome
+from bundle.acceptance.steps import FAIL, PASS, SKIP, Outcome, listed
 from bundle.compose import project
 from bundle.compose.dies import DIES
 from bundle.progress import plural
@@ -44,8 +44,8 @@ def judge(dies: list[dict[str, Any]], library: str = "") -> Outcome:
             elif tolerance:
                 worst = max(worst, (error / tolerance, f"{finding['name']}, {name(die)}"))
     if wrong:
-        said = "; ".join(wrong[:5]) + (f"; and {len(wrong) - 5} more" if wrong[5:] else "")
-        return Outcome(FAIL, said + ("; VLM_ATTENTION=npu-atb in .env is right here" if atb_instead(dies) else ""))
+        remedy = "; VLM_ATTENTION=npu-atb in .env is right here" if atb_instead(dies) else ""
+        return Outcome(FAIL, listed(wrong) + remedy)
     if not count:
         return Outcome(FAIL, "no operator was tried")
     share = f"; the nearest to its tolerance: {worst[1]}, {100 * worst[0]:.0f} %" if worst[1] else ""

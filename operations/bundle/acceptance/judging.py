@@ -6,22 +6,22 @@ from __future__ import annotations
 import json
 
 from bundle.acceptance.node import Node, last_line
-from bundle.acceptance.steps import FAIL, PASS, WARN, Outcome
+from bundle.acceptance.steps import FAIL, PASS, WARN, Outcome, listed
+from bundle.compose import project
 from tool_errors import FAILED, UsageError
 
-REPLICAS = "/run/paddleocr-vl/replicas.json"
 SECONDS = 1200
 
 
 def one_crop(node: Node) -> Outcome:
-    words = ("docker", "compose", "exec", "-T", "vlm", "python", "-m", "selftest.read", "--replicas", REPLICAS)
+    words = ("docker", "compose", "exec", "-T", "vlm", "python", "-m", "selftest.read", "--replicas", project.REPLICAS)
     done = node.command("crop.json", *words, timeout=SECONDS)
     if done.returncode not in (0, FAILED) or not done.stdout.strip():
         return Outcome(FAIL, f"the crop could not be asked for: {last_line(done)}")
     answers = json.loads(done.stdout)
     wrong = [f"replica {answer['replica']}: {answer['error']}" for answer in answers if answer["error"]]
     if wrong:
-        return Outcome(FAIL, "; ".join(wrong[:5]) + (f"; and {len(wrong) - 5} more" if wrong[5:] else ""))
+        return Outcome(FAIL, listed(wrong))
     slowest = max(answer["seconds"] for answer in answers)
     same = f"all {len(answers)} replicas read the same" if len(answers) > 1 else "the replica reads"
     return Outcome(PASS, f"{same}: {answers[0]['text'][:80]!r}; at most {slowest:.1f} s")
@@ -36,5 +36,5 @@ def self_test(node: Node) -> Outcome:
     findings = json.loads(done.stdout)["findings"]
     wrong = [f"{finding['name']}: {finding['words']}" for finding in findings if not finding["passed"]]
     if wrong:
-        return Outcome(FAIL, "; ".join(wrong[:5]) + (f"; and {len(wrong) - 5} more" if wrong[5:] else ""))
+        return Outcome(FAIL, listed(wrong))
     return Outcome(PASS, f"{len(findings)} blocks and pages as recorded for these weights")

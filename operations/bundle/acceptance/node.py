@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from bundle import progress
 from bundle.compose import dies, project, sharing
 from bundle.compose.images import hardware
 from tool_errors import ServiceError
@@ -119,5 +120,4 @@ class Node:
 
 def last_line(done: subprocess.CompletedProcess[str]) -> str:
     """What a command said last, for a reader of the report."""
-    lines = (done.stderr.strip() or done.stdout.strip()).splitlines()
-    return lines[-1][:300] if lines else f"exit status {done.returncode} and no message"
+    return progress.last_line(done.stderr, done.stdout, otherwise=f"exit status {done.returncode} and no message")[:300]

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import json
 import re
-import urllib.request
 from collections.abc import Mapping
 from typing import Any
 
@@ -14,7 +13,6 @@ from bundle import parser_client
 from bundle.acceptance.node import Node, last_line
 from bundle.acceptance.steps import FAIL, PASS, SKIP, WARN, Outcome
 from bundle.compose import project
-from health_probe import OPENER
 from selftest.check import read_alike
 
 START_SECONDS = 1800
@@ -55,10 +53,8 @@ def all_dies(node: Node) -> Outcome:
 
 def ready(node: Node) -> None:
     """Learn which weights serve; without an answer, none are known, and no text is compared."""
-    request = urllib.request.Request(f"{node.parser_url}/health/ready", headers=parser_client.headers())
     try:
-        with OPENER.open(request, timeout=30) as answer:
-            text = answer.read(1 << 20).decode("utf-8", "replace")
+        text = parser_client.get(f"{node.parser_url}/health/ready", 30)
     except OSError as error:
         node.keep("ready.txt", f"{node.parser_url}/health/ready: {error}\n")
         return

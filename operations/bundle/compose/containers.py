@@ -11,7 +11,7 @@ from bundle import readiness
 from bundle.compose import project
 from bundle.origin import origin
 from bundle.paths import VALUES
-from bundle.progress import Ticker, say, step
+from bundle.progress import Ticker, last_line, say, step
 from bundle.settings import LocalSettings
 from health_probe import Probe
 from tool_errors import ServiceError, UsageError
@@ -63,7 +63,7 @@ class Containers:
         check_engine()
         answer = self._compose("config", "--quiet")
         if answer.returncode:
-            raise UsageError(f"docker compose: {project.last_line(answer)}")
+            raise UsageError(f"docker compose: {last_line(answer.stderr, answer.stdout)}")
 
     def has_images(self) -> bool:
         """Tell whether both images are there, built or loaded."""

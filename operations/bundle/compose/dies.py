@@ -19,7 +19,7 @@ import stacks
 from bundle.compose import driver_files
 from bundle.paths import CONFIG, VALUES, shown
 from bundle.progress import say
-from tool_errors import DeviceError, ToolError, UsageError
+from tool_errors import DeviceError, UsageError, run
 
 FOLDER = CONFIG / "compose" / "dies"
 DIES = 16
@@ -201,20 +201,17 @@ def main(words: list[str]) -> int:
             "usage: scripts/select_npus.sh IDS (like 0,2,5 or 4-11) | present [IDS] [--wait SECONDS]", file=sys.stderr
         )
         return 2
-    try:
-        if words[0] == PRESENT:
-            text = words[1] if words[1:] else looked_at(VALUES)
-            if text:
-                select(text, seconds)
-            else:
-                own = VALUES["NPU_IDS"]
-                say(f"nothing was written, because .env has NPU_IDS={own}; {leaving_out(VALUES)}")
-        else:
+
+    def write_file() -> None:
+        if words[0] != PRESENT:
             say(f"{shown(write(words[0]))} is there; set NPU_IDS={words[0]} in .env")
-    except ToolError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return error.exit_status
-    return 0
+        elif text := words[1] if words[1:] else looked_at(VALUES):
+            select(text, seconds)
+        else:
+            own = VALUES["NPU_IDS"]
+            say(f"nothing was written, because .env has NPU_IDS={own}; {leaving_out(VALUES)}")
+
+    return run(write_file)
 
 
 if __name__ == "__main__":

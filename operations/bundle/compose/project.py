@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from bundle.paths import ROOT
+from bundle.progress import last_line
 from tool_errors import ServiceError
 
 SECONDS = 60
@@ -20,6 +21,9 @@ SECONDS = 60
 OLDEST_COMPOSE = (2, 26)
 # What starts the bundle at boot, where config/systemd is used.
 UNIT = "/etc/systemd/system/paddleocr-vl.service"
+# In our containers: the Python of the environment that has the modules of common/ and operations/container, and what
+# the VLM's container says of its replicas.
+PYTHON, REPLICAS = "/opt/venv/supervisor/bin/python", "/run/paddleocr-vl/replicas.json"
 # In the DriverStatus of `docker info`: containerd keeps the images, as in a new Docker 29, and not Docker itself.
 CONTAINERD_STORE = ["driver-type", "io.containerd.snapshotter.v1"]
 
@@ -82,11 +86,6 @@ def version(text: str) -> tuple[int, ...]:
     return tuple(map(int, match[1].split("."))) if match else ()
 
 
-def last_line(answer: subprocess.CompletedProcess[str]) -> str:
-    """Why a command failed, in its own words."""
-    return (answer.stderr.strip() or answer.stdout.strip() or "no message").splitlines()[-1]
-
-
 def compose_version() -> tuple[int, ...]:
     """That of this machine's Compose plugin; () where there is none."""
     answer = compose("version", "--short")
@@ -100,7 +99,7 @@ def containers(settings: Mapping[str, str] | None = None) -> dict[str, dict[str,
     """
     answer = compose("ps", "--all", "--format", "json", settings=settings)
     if answer.returncode:
-        raise ServiceError(f"docker compose ps: {last_line(answer)}")
+        raise ServiceError(f"docker compose ps: {last_line(answer.stderr, answer.stdout)}")
     rows = [json.loads(line) for line in answer.stdout.splitlines() if line.startswith("{")]
     return {row["Service"]: row for row in rows}
 

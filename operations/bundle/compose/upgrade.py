@@ -26,11 +26,10 @@ from bundle import readiness
 from bundle.compose import dies, division, project, served_model, sharing
 from bundle.compose.division import NEXT, NOW
 from bundle.paths import VALUES
-from bundle.progress import say, step
+from bundle.progress import last_line, say, step
 from selftest.check import read_alike
 from tool_errors import FAILED, ServiceError, UsageError, run
 
-PYTHON = "/opt/venv/supervisor/bin/python"
 VOLUME = "vlm-next-state"
 OWN_IMAGE = "paddleocr-vl/vlm-serving:before-upgrade"
 LOAD_SECONDS, DRAIN_SECONDS, SELFTEST_SECONDS, STOP_SECONDS = 1800.0, 1000.0, 900.0, 180.0
@@ -47,14 +46,14 @@ def must(*words: str, timeout: float = project.SECONDS, settings: Mapping[str, s
     """Output of `docker compose WORDS`. Raises ServiceError with its last line."""
     answer = project.compose("--profile", "upgrade", *words, timeout=timeout, settings=settings)
     if answer.returncode:
-        raise ServiceError(f"docker compose {' '.join(words[:2])}: {project.last_line(answer)}")
+        raise ServiceError(f"docker compose {' '.join(words[:2])}: {last_line(answer.stderr, answer.stdout)}")
     return answer.stdout
 
 
 def take(half: str) -> None:
     """Let `vlm` use a half of its dies, or all; returns when what it gives up has finished."""
     with step(f"vlm uses {'all of its dies' if half == 'all' else f'the {half} half of its dies'}"):
-        must("exec", "-T", NOW, PYTHON, "-m", "container.take_half", half, timeout=DRAIN_SECONDS)
+        must("exec", "-T", NOW, project.PYTHON, "-m", "container.take_half", half, timeout=DRAIN_SECONDS)
 
 
 def start_container(service: str, seconds: float, settings: Mapping[str, str] | None = None) -> None:
@@ -70,7 +69,7 @@ def start_container(service: str, seconds: float, settings: Mapping[str, str] | 
             if row.get("State") != "running":
                 lines = must("logs", "--no-log-prefix", "--tail", "40", service).splitlines()
                 raise ServiceError(f"the container {service} ended: {readiness.likely_cause(lines)}")
-            answer = project.compose("exec", "-T", service, PYTHON, "-m", "container.status")
+            answer = project.compose("exec", "-T", service, project.PYTHON, "-m", "container.status")
             if answer.returncode == 0:
                 found = json.loads(answer.stdout)
                 up = sum(replica["up"] for replica in found["replicas"])
@@ -93,12 +92,12 @@ def judge(service: str) -> None:
     text = one_block(service)
     if answer.returncode:
         compare(service, text)
-        say(f"WARNING: {service} was judged by one block alone: {project.last_line(answer)}")
+        say(f"WARNING: {service} was judged by one block alone: {last_line(answer.stderr, answer.stdout)}")
 
 
 def ask_replicas(service: str, module: str) -> subprocess.CompletedProcess[str]:
     """Run a module of the self-test in a container, on all of its replicas."""
-    words = ("exec", "-T", service, "python", "-m", module, "--replicas", "/run/paddleocr-vl/replicas.json")
+    words = ("exec", "-T", service, "python", "-m", module, "--replicas", project.REPLICAS)
     return project.compose(*words, timeout=SELFTEST_SECONDS)
 
 
@@ -108,7 +107,7 @@ def one_block(service: str) -> str:
     try:
         found = json.loads(answer.stdout)
     except ValueError:
-        raise ServiceError(f"{service} could not be asked to read: {project.last_line(answer)}") from None
+        raise ServiceError(f"{service} could not be asked to read: {last_line(answer.stderr, answer.stdout)}") from None
     if wrong := next((one for one in found if one["error"]), None):
         raise ServiceError(f"{service}, replica {wrong['replica']}: {wrong['error']}")
     return str(found[0]["text"])
@@ -197,7 +196,7 @@ def as_it_is(container: str) -> dict[str, str]:
     own = {name: env.get(name, "") for name in passed if name.startswith(OWN_PREFIXES) and name not in COUNT_DIES}
     # Where it is unset, the container took the newest weights of then; newer ones may be there by now. Where it serves
     # nothing that could be asked, those it is, and the parser follows.
-    own["VLM_MODEL"] = own.get("VLM_MODEL") or served_model.served(NOW, PYTHON)
+    own["VLM_MODEL"] = own.get("VLM_MODEL") or served_model.served(NOW, project.PYTHON)
     return {**own, **own_image}
 
 
@@ -227,7 +226,7 @@ def start(seconds: float, pause: bool) -> None:
         raise UsageError(f"{image} is not there; docker compose build, or scripts/offline_bundle.sh load")
     if image_of(rows) == new:
         raise UsageError(f"vlm runs {image} already; build or load another version first")
-    served_model.check(NOW, PYTHON, VALUES)
+    served_model.check(NOW, project.PYTHON, VALUES)
     mine = division.held(rows, NOW)
     if mine and not apart:
         check_pause(pause, mine)
@@ -270,7 +269,7 @@ def promote(seconds: float) -> None:
         raise UsageError(
             f"{NEXT} did not pass scripts/upgrade.sh start, so it does not serve; run scripts/upgrade.sh back"
         )
-    served_model.check(NOW, PYTHON, VALUES)
+    served_model.check(NOW, project.PYTHON, VALUES)
     if division.are_apart(rows):
         start_container(NOW, seconds, division.settings(NOW, division.of_pair(rows, VALUES), VALUES))
         judge(NOW)

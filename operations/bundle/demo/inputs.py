@@ -11,6 +11,7 @@ from pathlib import Path
 import file_types
 from bundle import files
 from bundle.environments.setup import ENVIRONMENTS
+from bundle.progress import last_line
 from tool_errors import UsageError
 
 
@@ -78,5 +79,5 @@ def decode(documents: list[Document]) -> dict[str, int]:
     ]
     result = subprocess.run(command, capture_output=True, text=True, check=False)
     if result.returncode:
-        raise UsageError(result.stderr.strip().splitlines()[-1] if result.stderr.strip() else "an input cannot be read")
+        raise UsageError(last_line(result.stderr, otherwise="an input cannot be read"))
     return json.loads(result.stdout)

@@ -19,7 +19,7 @@ from bundle.environments import system
 from bundle.environments.environment import Environment
 from bundle.environments.setup import ENVIRONMENTS, is_ready, set_up
 from bundle.paths import RUN_DIR, VALUES
-from bundle.progress import step
+from bundle.progress import last_line, step
 from bundle.settings import LocalSettings
 from tool_errors import UsageError
 
@@ -89,6 +89,6 @@ def choose_weights(settings: LocalSettings) -> dict[str, object]:
         check=False,
     )
     if result.returncode:
-        raise UsageError((result.stderr.strip().splitlines() or ["the launcher failed"])[-1].removeprefix("error: "))
+        raise UsageError(last_line(result.stderr, otherwise="the launcher failed").removeprefix("error: "))
     sys.stderr.write(result.stderr)
     return json.loads(result.stdout)

@@ -77,12 +77,6 @@ class Part(NamedTuple):
     entries: int
 
 
-def is_shared_object(path: Path) -> bool:
-    """Whether a file is a shared object or a program of ELF-64, whatever its name."""
-    with path.open("rb") as file:
-        return file.read(len(IDENTITY)) == IDENTITY
-
-
 def asked(path: Path) -> Asked:
     """What a shared object needs, by its dynamic section, its version references and its symbol table.
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from bundle.environments.environment import Environment
 from bundle.environments.libc import check_libc
 from bundle.paths import RUN_DIR, shown
-from bundle.progress import run_logged
+from bundle.progress import last_line, run_logged
 from tool_errors import EnvironmentSetupError
 
 
@@ -100,5 +100,5 @@ def install_packages(command: str, what: str) -> None:
         run_logged(["apt-get", "update"], log, "apt-get update", env)
         if not run_logged(command.split(), log, what, env):
             return
-    last = (log.read_text(errors="replace").strip().splitlines() or ["no output"])[-1]
+    last = last_line(log.read_text(errors="replace"), otherwise="no output")
     raise EnvironmentSetupError(f"{command} failed: {last} (log: {shown(log)})")

@@ -13,7 +13,7 @@ from bundle.offline.engine import images
 from bundle.offline.load import check_signature, load, unpack_here
 from bundle.offline.save import save
 from bundle.paths import ROOT
-from tool_errors import ToolError, UsageError
+from tool_errors import UsageError, run
 
 
 def parse_arguments(words: list[str]) -> argparse.Namespace:
@@ -50,31 +50,32 @@ def parse_arguments(words: list[str]) -> argparse.Namespace:
     return parser.parse_args(words)
 
 
+def carry(options: argparse.Namespace) -> int:
+    """Save or load; returns the exit status. Raises ToolError."""
+    if shutil.which("docker") is None:
+        raise UsageError("docker is missing; scripts/preflight.sh says how to install it")
+    if options.verb == "save":
+        archive = options.archive.absolute()
+        if options.to_build:
+            with to_build.collected(options.to_build, options.corpus) as parts:
+                save(archive, parts.images, options.weights, options.sign, parts)
+        else:
+            save(archive, options.images or images(options.corpus), options.weights, options.sign)
+        return 0
+    old = options.old.absolute() if options.old else None
+    if old:
+        takeover.check_folder(old, Path.cwd() if options.archive else ROOT)
+    if options.signers and not options.archive:
+        raise UsageError("--signers checks an ARCHIVE; name it, and run the script of a folder that you trust")
+    if options.archive:
+        check_signature(options.archive, options.signers)
+        return load(unpack_here(options.archive), old, checked=True)
+    return load(ROOT, old)
+
+
 def main(words: list[str]) -> int:
     options = parse_arguments(words)
-    try:
-        if shutil.which("docker") is None:
-            raise UsageError("docker is missing; scripts/preflight.sh says how to install it")
-        if options.verb == "save":
-            archive = options.archive.absolute()
-            if options.to_build:
-                with to_build.collected(options.to_build, options.corpus) as parts:
-                    save(archive, parts.images, options.weights, options.sign, parts)
-            else:
-                save(archive, options.images or images(options.corpus), options.weights, options.sign)
-            return 0
-        old = options.old.absolute() if options.old else None
-        if old:
-            takeover.check_folder(old, Path.cwd() if options.archive else ROOT)
-        if options.signers and not options.archive:
-            raise UsageError("--signers checks an ARCHIVE; name it, and run the script of a folder that you trust")
-        if options.archive:
-            check_signature(options.archive, options.signers)
-            return load(unpack_here(options.archive), old, checked=True)
-        return load(ROOT, old)
-    except ToolError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return error.exit_status
+    return run(lambda: carry(options))
 
 
 if __name__ == "__main__":

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the archive holds: one folder, `paddleocr-vl-VERSION/`, that works where it is unpacked.
+"""What the archive holds: one folder, `paddleocr-vl-VERSION/` (`origin.NAME`), that works where it is unpacked.
 
 tests/bundle/test_carried_scripts.py holds that each script in it finds there what it needs.
 """
@@ -10,7 +10,6 @@ from pathlib import Path
 
 from bundle.origin import git
 from bundle.paths import ROOT, VALUES
-from bundle_version import VERSION
 from served_weights.settings import WeightSettings
 from served_weights.vlm import is_absent, named
 from tool_errors import UsageError
@@ -46,11 +45,6 @@ TREE = (
 )
 # Scripts for a checkout with a network, or with the tests: they make what the others use.
 NOT_CARRIED = tuple(f"scripts/{name}.sh" for name in ("fetch_wheels", "lock_requirements", "release", "test"))
-
-
-def folder_name() -> str:
-    """The archive's folder. Versions unpacked side by side do not touch each other."""
-    return f"paddleocr-vl-{VERSION}"
 
 
 def tree_files() -> list[Path]:

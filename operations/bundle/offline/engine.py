@@ -14,7 +14,7 @@ from bundle.compose import project
 from bundle.compose.images import hardware
 from bundle.offline.contents import PLUGIN
 from bundle.paths import VALUES
-from bundle.progress import say
+from bundle.progress import last_line, say
 from tool_errors import EnvironmentSetupError, UsageError
 
 PLUGIN_FOLDERS = (
@@ -33,7 +33,7 @@ def docker(*words: str, **settings: str) -> str:
     """
     result = project.docker(*words, timeout=None, settings=settings)
     if result.returncode:
-        raise EnvironmentSetupError(f"docker {words[0]}: {project.last_line(result)}")
+        raise EnvironmentSetupError(f"docker {words[0]}: {last_line(result.stderr, result.stdout)}")
     return result.stdout.strip()
 
 

@@ -43,7 +43,7 @@ def save(archive: Path, images: list[str], weights: bool, key: Path | None = Non
     made_from, processor = origin.origin(), architecture(images, of)
     stored = archive.with_name(f"{archive.name}.images")
     files = [(path, str(path.relative_to(ROOT))) for path in contents.tree_files()]
-    root = contents.folder_name()
+    root = origin.NAME
     files += parts.files if parts else []
     if weights:
         files += contents.weight_files()

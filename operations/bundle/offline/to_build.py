@@ -16,7 +16,7 @@ from typing import Any
 from bundle.compose.images import hardware
 from bundle.offline.engine import docker, platform
 from bundle.paths import ROOT, VALUES
-from bundle.progress import say, step
+from bundle.progress import last_line, say, step
 from tool_errors import EnvironmentSetupError, UsageError
 
 # `uname -m` -> what container engines call it.
@@ -124,7 +124,7 @@ def source_files(found: list[dict[str, Any]], scratch: Path) -> Iterator[tuple[s
 def run_git(*words: str) -> None:
     answer = subprocess.run(["git", *words], capture_output=True, text=True, check=False)
     if answer.returncode:
-        last = (answer.stderr.strip().splitlines() or ["no message"])[-1]
+        last = last_line(answer.stderr)
         raise EnvironmentSetupError(f"git {' '.join(words)}: {last}; set VLLM_ASCEND_SOURCE to a folder of the sources")
 
 

@@ -48,7 +48,7 @@ def check(out: Path) -> origin.Origin:
 def archive_name() -> str:
     """Of the offline archive: its images serve this product, or CPUs, with this stack on machines like this one."""
     own = made_for(weights=False)
-    return f"paddleocr-vl-{VERSION}-{own.get('ATLAS', own['HARDWARE'])}-vllm{own['STACK']}-{platform.machine()}.tar"
+    return f"{origin.NAME}-{own.get('ATLAS', own['HARDWARE'])}-vllm{own['STACK']}-{platform.machine()}.tar"
 
 
 def make_images(out: Path, corpus: bool) -> dict[str, str]:
@@ -73,7 +73,7 @@ def make(out: Path, with_images: bool, corpus: bool, key: Path | None) -> None:
     subjects = built | {path.name: digest(path) for path in out.iterdir()}
     parameters = {"images": sorted(built), "hardware": hardware(VALUES)} if built else {"images": []}
     said = provenance.statement(made_from, subjects, parameters, began, origin.now())
-    (out / f"paddleocr-vl-{VERSION}.intoto.json").write_bytes(as_json(said, indent=1))
+    (out / f"{origin.NAME}.intoto.json").write_bytes(as_json(said, indent=1))
     lines = [f"{digest(path)}  {path.name}\n" for path in sorted(out.iterdir())]
     (out / SUMS).write_text("".join(lines), encoding="utf-8")
     if key:

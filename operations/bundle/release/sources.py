@@ -35,13 +35,12 @@ def notes() -> str:
 
 def archive(made_from: origin.Origin) -> bytes:
     """The commit's files as a gzipped tar in one folder, with `origin.json` as its first file."""
-    folder = f"paddleocr-vl-{VERSION}"
-    command = ["git", "-C", str(ROOT), "archive", "--format=tar", f"--prefix={folder}/", made_from.revision]
+    command = ["git", "-C", str(ROOT), "archive", "--format=tar", f"--prefix={origin.NAME}/", made_from.revision]
     files = subprocess.run(command, capture_output=True, check=True).stdout
     said = made_from.text().encode()
     whole = io.BytesIO()
     with tarfile.open(fileobj=io.BytesIO(files)) as tar, tarfile.open(fileobj=whole, mode="w") as out:
-        info = tarfile.TarInfo(f"{folder}/{origin.FILE}")
+        info = tarfile.TarInfo(f"{origin.NAME}/{origin.FILE}")
         info.size, info.mode, info.mtime = len(said), 0o644, max(member.mtime for member in tar)
         out.addfile(info, io.BytesIO(said))
         for member in tar:
@@ -66,7 +65,6 @@ def bill_of_sources() -> dict[str, Any]:
 
 def as_files(folder: Path, made_from: origin.Origin) -> None:
     """Write notes, archive and bill into a folder."""
-    name = f"paddleocr-vl-{VERSION}"
-    (folder / f"{name}-notes.md").write_text(notes(), encoding="utf-8")
-    (folder / f"{name}-source.tar.gz").write_bytes(archive(made_from))
-    (folder / f"{name}-source.cdx.json").write_bytes(as_json(bill_of_sources(), indent=1))
+    (folder / f"{origin.NAME}-notes.md").write_text(notes(), encoding="utf-8")
+    (folder / f"{origin.NAME}-source.tar.gz").write_bytes(archive(made_from))
+    (folder / f"{origin.NAME}-source.cdx.json").write_bytes(as_json(bill_of_sources(), indent=1))

@@ -11,7 +11,6 @@ import subprocess
 import sys
 import tarfile
 import time
-import urllib.request
 from collections.abc import Iterator
 from pathlib import Path, PurePath
 
@@ -23,7 +22,6 @@ from bundle.settings import LocalSettings
 from bundle.support.archive import archive
 from bundle.support.redact import redactor
 from bundle.support.sources import Source, sources
-from health_probe import OPENER
 from tool_errors import run
 
 # Of one file; the end of a longer text is kept, since what went wrong last stands there.
@@ -54,9 +52,7 @@ def page(path: str) -> str:
     """A page of the parser, or why there is none."""
     url = f"{LocalSettings.load(os.environ).parser_url}{path}"
     try:
-        request = urllib.request.Request(url, headers=parser_client.headers())
-        with OPENER.open(request, timeout=30) as answer:
-            return answer.read(MOST_BYTES).decode("utf-8", "replace")
+        return parser_client.get(url, 30, MOST_BYTES)
     except OSError as error:
         return f"{url}: {error}\n"
 

@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from bundle import origin
 from bundle.image_build.bill import NAME, bill, component
-from bundle.offline import bills, contents
+from bundle.offline import bills
 from tests.images.bill import valid_bill
 from tests.images.project import Project
 from tests.support.docs import blocks
@@ -69,7 +70,7 @@ def test_what_was_saved_is_there_again_and_preflight_has_the_last_word(
     """First on a node that has nothing, then beside the folder in use; no setting comes from the environment."""
     env = {name: value for name, value in build_environment.items() if name not in ("HARDWARE", "STACK", "MODELS_DIR")}
     project = Project("paddleocr-vl-offline", env)
-    home, name, port = archive.parent, contents.folder_name(), str(free_port())
+    home, name, port = archive.parent, origin.NAME, str(free_port())
     names = {"paddleocr-vl.tar": archive.name, "paddleocr-vl-VERSION": name, "paddleocr-vl-BEFORE": "paddleocr-vl-0"}
     try:
         result = follow(LOAD, home, env | {"PARSER_PORT": port}, names)
