@@ -43,7 +43,6 @@ NO_KERNELS = ("npu", "npu-0.23")
 # Intel's OpenMP brings these for its own debugger and for offloading to its GPUs.
 INTEL = re.compile(r"lib/lib(archer|omptarget[\w.]*|iomp5_db)\.so")
 
-
 T = TypeVar("T")
 # Environments share files by hard link, so each is read once: by its device and inode.
 SHARED_OBJECTS: dict[tuple[int, int], bool] = {}
