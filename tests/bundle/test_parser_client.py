@@ -10,11 +10,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from bundle.errors import ParseError
 
 from bundle import parser_client
 from tests.support.simulated_parser import SimulatedParser
-from tool_errors import UsageError
+from tool_errors import ParseError, UsageError
 
 pytestmark = pytest.mark.server
 
