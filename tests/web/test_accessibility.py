@@ -198,6 +198,20 @@ def test_progress_is_heard_by_quarters(site, vlm, file):
     assert len(heard) <= 6, heard
 
 
+def test_what_ends_before_anything_is_heard_of_it_is_told(site, service, file):
+    """As on a fast machine: a page is read before the browser asks."""
+    page = site.open()
+
+    def late(route: Route) -> None:
+        service.wait_until_idle()
+        route.continue_()
+
+    for asked in (LISTED, EVENTS):
+        page.route(asked, late)
+    page.set_input_files("#files", file())
+    expect(page.locator("#news")).to_have_text("wells.pdf: done, 1 page")
+
+
 def test_what_is_over_is_not_told_again(site, file):
     page = site.open()
     page.set_input_files("#files", file())

@@ -11,13 +11,14 @@ const told = new Map(); // id of a document -> how far it was when it was told
 /** Says what is to be heard, once the reader is silent. */
 export const tell = (key, values) => say(live, key, values);
 
-/** Tells how far a document is, if that is new. What had ended before this visit is no news. */
+/** Tells how far a document is, if that is new. What had ended before this visit is no news; what was chosen in it is,
+ * also where it has ended before anything was heard of it. */
 export function follow(entry) {
   if (!entry.job) return;
-  const before = told.get(entry.id);
   const now = stage(entry);
+  const isNew = told.has(entry.id) ? now > told.get(entry.id) : entry.file || now < END;
   told.set(entry.id, now);
-  if (before === undefined ? now < END : now > before) tell("news", { name: entry.name, state: describe(entry) });
+  if (isNew) tell("news", { name: entry.name, state: describe(entry) });
 }
 
 function stage(entry) {
