@@ -93,7 +93,7 @@ FAULTS = (
         "errors.DataDirFull: 507",
         "errors.DataDirFull: 500",
         "parser",
-        ("tests/jobs/test_api.py", "-k", "without_room"),
+        ("tests/parser/test_refusals.py",),
     ),
     Fault(
         "last-page-of-a-range",
