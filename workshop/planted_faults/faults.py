@@ -145,7 +145,7 @@ FAULTS = (
         "await asyncio.sleep((failed",
         "asyncio.sleep((failed",
         "parser",
-        ("tests/parser/test_vlm_away.py", "tests/parser/test_vlm_faults.py"),
+        ("tests/parser/test_vlm_away.py", "tests/parser/test_vlm_calls.py"),
     ),
     Fault(
         # What is filled into a form is not drawn.
