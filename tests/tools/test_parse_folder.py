@@ -212,12 +212,12 @@ def test_thirty_odd_files_are_all_accounted_for(parse, tmp_path, parser):
     complete = {one["document"] for one in report["documents"] if one["complete"]}
     assert complete == {*map(os.fsdecode, read), "linked.png"}, done.stdout
     troubles = {one["document"]: one["trouble"][0]["reason"] for one in report["documents"] if not one["complete"]}
-    for name, words in {
+    for document, words in {
         "broken.pdf": "is damaged or has no pages",
         "empty.pdf": "is empty",
         "word.pdf": "a ZIP archive",
     }.items():
-        assert words in troubles[name] and words in done.stdout
+        assert words in troubles[document] and words in done.stdout
     reasons = {one["file"]: one["reason"].partition(";")[0] for one in report["left_out"]}
     assert all(reasons.values())
     expected = {
@@ -243,10 +243,10 @@ def test_names_of_any_bytes_are_parsed(parse, archive, parser):
     done = parse("in", "--formats", "md,json,chunks,docx,pdf")
     assert done.returncode == 0 and "8 of 8 documents complete" in done.stdout, done.stdout
     documents = {one["document"] for one in report_of(archive)["documents"]}
-    for name in map(os.fsdecode, names):
-        assert name in documents
-        written = sorted(path.suffix for path in (archive.parent / "out" / name).iterdir() if path.is_file())
-        assert written == [".docx", ".json", ".jsonl", ".md", ".pdf"], name
+    for document in map(os.fsdecode, names):
+        assert document in documents
+        written = sorted(path.suffix for path in (archive.parent / "out" / document).iterdir() if path.is_file())
+        assert written == [".docx", ".json", ".jsonl", ".md", ".pdf"], document
 
 
 def report_of(archive: Path) -> dict:

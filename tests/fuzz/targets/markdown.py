@@ -9,8 +9,9 @@ import zipfile
 from html.parser import HTMLParser
 
 from docparser.convert import to_html
-from docparser.convert.document import ResultDocument, ResultPage, disposition
+from docparser.convert.document import ResultDocument, ResultPage
 from docparser.convert.formats import convert
+from docparser.convert.names import disposition
 from tests.fuzz.choices import Choices
 from tests.fuzz.targets import formulas, tables
 from tests.fuzz.verdict import Broken

@@ -18,6 +18,7 @@ from docparser.page import entry
 from docparser.page.frozen import Page, put_images_back, with_own_pictures
 from docparser.page.ground import _widen, ground_of_table
 from docparser.page.provenance import Certainty, Provenance
+from docparser.places.box import Grid, GridCell, PixelBox
 
 SIDE = 20
 
@@ -106,22 +107,21 @@ def test_pictures_that_a_client_sent_are_put_back_where_they_can_be_read():
 
 
 def test_rows_and_columns_of_a_table_stand_on_the_page():
-    cell = SimpleNamespace
-    cells = [
-        cell(row=0, column=0, rows=1, columns=2, area=(0, 0, 20, 5)),
-        cell(row=1, column=0, rows=1, columns=1, area=(0, 6, 9, 12)),
-        cell(row=1, column=1, rows=1, columns=1, area=(10, 7, 20, 11)),
-    ]
+    cells = (
+        GridCell(0, 0, 1, 2, PixelBox(0, 0, 20, 5), ()),
+        GridCell(1, 0, 1, 1, PixelBox(0, 6, 9, 12), ()),
+        GridCell(1, 1, 1, 1, PixelBox(10, 7, 20, 11), ()),
+    )
     grey, seen = np.zeros((60, 60), np.uint8), []
 
-    def find(picture: np.ndarray) -> Any:
+    def find(picture: np.ndarray) -> Grid:
         seen.append(picture.shape)
-        return cell(rows=2, columns=2, cells=cells)
+        return Grid(2, 2, 5.0, cells)
 
     found = ground_of_table(grey, (-5, 10, 30, 40), find)
     assert seen == [(30, 30)]
     assert found == {"rows": [[10, 15], [16, 22]], "columns": [[0, 9], [10, 20]]}
-    alone = cell(rows=1, columns=2, cells=cells[:1])
+    alone = Grid(1, 2, 5.0, cells[:1])
     assert ground_of_table(grey, (0, 0, 9, 9), lambda picture: alone) is None, "a column of spanning cells alone"
     assert ground_of_table(grey, (0, 0, 9, 9), lambda picture: None) is None
     ends: dict[int, list[int]] = {}
