@@ -36,7 +36,7 @@ def test_a_folder_is_parsed_in_a_container(bundle: Project, tmp_path: Path) -> N
             ran = bundle.compose("--profile", "corpus", *words, timeout=900)
     finally:
         bundle.env = env
-    assert "1 of 1 documents done" in ran.stdout
+    assert "1 of 1 document done" in ran.stdout
     told = json.loads((folder / "out/letter.png/letter.json").read_text())
     (page,) = told["pages"]
     assert page["models"]["vlm"]["demo"] is True
