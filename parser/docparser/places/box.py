@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Boxes on a page and on a picture of its own, and the cells of a table's picture."""
+"""Boxes on a page, boxes on a picture that was cut from it, and the grid of a table's picture."""
 
 from __future__ import annotations
 
