@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import torch
 from PIL import Image
-from transformers.image_processing_utils import BaseImageProcessor, BatchFeature
+from transformers.image_processing_utils import BaseImageProcessor
 
 from ..pixel_limits import MAX_ASPECT_RATIO, PixelLimits
 
@@ -136,15 +136,6 @@ class PaddleOCRVLImageProcessor(BaseImageProcessor):
                 plane = samples[..., min(channel, samples.shape[-3] - 1), :, :]
                 found[..., channel, :, :] = np.take(words[channel], plane, mode="clip")
         return torch.from_numpy(found).view(dtype)
-
-    def preprocess(
-        self, images: Any, min_pixels: int | None = None, max_pixels: int | None = None, **_: Any
-    ) -> BatchFeature:
-        """Interface of transformers: pixel_values [sum of patches, 588] and image_grid_thw [images, 3], numpy."""
-        images = images if isinstance(images, (list, tuple)) else [images]
-        limits = PixelLimits(min_pixels or self.min_pixels, max_pixels or self.max_pixels, 2**62)
-        values, grids = zip(*(self.patches(image.convert("RGB"), limits) for image in images), strict=True)
-        return BatchFeature({"pixel_values": torch.cat(values).numpy(), "image_grid_thw": np.array(grids)})
 
 
 def is_grey(image: Image.Image) -> bool:

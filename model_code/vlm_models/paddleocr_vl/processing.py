@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Text and images -> model inputs, in the interface of transformers' processors."""
+"""Image processor and tokenizer of a checkpoint, as vLLM asks for them, whatever classes its files name."""
 
 from __future__ import annotations
 
@@ -8,10 +8,8 @@ import os
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-from transformers import AutoTokenizer, BatchFeature, ProcessorMixin
+from transformers import AutoTokenizer, ProcessorMixin
 
-from ..images import to_rgb
 from .image_processing import PaddleOCRVLImageProcessor
 
 IMAGE_TOKEN = "<|IMAGE_PLACEHOLDER|>"
@@ -22,7 +20,7 @@ IMAGE_PROMPT = IMAGE_START + IMAGE_TOKEN + IMAGE_END
 
 
 class PaddleOCRVLProcessor(ProcessorMixin):
-    """Image processor and tokenizer of one checkpoint."""
+    """Holds both; ``multimodal`` makes the inputs, and calls the image processor itself."""
 
     attributes = ["image_processor", "tokenizer"]
     image_processor_class = "AutoImageProcessor"
@@ -48,31 +46,6 @@ class PaddleOCRVLProcessor(ProcessorMixin):
         directory = Path(pretrained_model_name_or_path)
         image_processor = PaddleOCRVLImageProcessor.from_dict(image_processor_values(directory))
         return cls(image_processor, tokenizer or AutoTokenizer.from_pretrained(directory))
-
-    # Narrower than transformers' interface: neither videos nor audio, and text that is not split into words.
-    def __call__(  # type: ignore[override]
-        self, images: Any = None, text: str | list[str] = "", **kwargs: Any
-    ) -> BatchFeature:
-        """Tokenised text with each placeholder repeated once per token of its image, and the images' arrays.
-
-        Raises:
-            ValueError: when texts and images do not hold the same number of images.
-        """
-        texts = [text] if isinstance(text, str) else list(text)
-        images = [] if images is None else images if isinstance(images, list) else [images]
-        places = sum(one.count(IMAGE_TOKEN) for one in texts)
-        if places != len(images):
-            raise ValueError(f"the text has {places} {IMAGE_TOKEN} for {len(images)} images; expected one for each")
-        features = self.image_processor.preprocess([to_rgb(image) for image in images]) if images else BatchFeature()
-        counts = iter(
-            np.prod(features["image_grid_thw"], axis=1) // self.image_processor.merge_size**2 if images else ()
-        )
-        expanded = []
-        for one in texts:
-            first, *rest = one.split(IMAGE_TOKEN)
-            expanded.append(first + "".join(IMAGE_TOKEN * int(next(counts)) + part for part in rest))
-        tensor_type = kwargs.pop("return_tensors", None)
-        return BatchFeature({**self.tokenizer(expanded, **kwargs), **features}, tensor_type=tensor_type)
 
 
 def image_processor_values(directory: Path) -> dict[str, Any]:

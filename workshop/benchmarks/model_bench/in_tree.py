@@ -17,7 +17,9 @@ from transformers import CONFIG_MAPPING, AutoConfig, AutoImageProcessor, AutoPro
 
 from vlm_models.paddleocr_vl import config as plugin_config
 from vlm_models.paddleocr_vl.image_processing import PaddleOCRVLImageProcessor, merge_block_order
+from vlm_models.paddleocr_vl.processing import IMAGE_TOKEN
 from vlm_models.paddleocr_vl.processing import PaddleOCRVLProcessor as OurProcessor
+from vlm_models.pixel_limits import PixelLimits
 
 
 class FlatConfig(plugin_config.PaddleOCRVLConfig):
@@ -41,17 +43,26 @@ class PaddleOCRVLProcessor(OurProcessor):
                 setattr(processor.image_processor, name, options[name])
         return processor
 
-    # Narrower than transformers' interface, as the class above.
+    # Narrower than transformers' interface: neither videos nor audio.
     def __call__(  # type: ignore[override]
-        self, images: Any = None, text: str | list[str] = "", **kwargs: Any
+        self, images: Any = None, text: str | list[str] = "", return_tensors: Any = None, **kwargs: Any
     ) -> BatchFeature:
-        tensor_type = kwargs.pop("return_tensors", None)
-        features = super().__call__(
-            images, text, **{name: value for name, value in kwargs.items() if "pixels" not in name}
-        )
-        if "pixel_values" in features:
-            features["pixel_values"] = self.row_major(features["pixel_values"], features["image_grid_thw"])
-        return BatchFeature(dict(features), tensor_type=tensor_type)
+        """Tokenised text with each placeholder repeated once per token of its image, and the images' arrays."""
+        options = {name: value for name, value in kwargs.items() if "pixels" not in name}
+        processor = self.image_processor
+        limits = PixelLimits(processor.min_pixels, processor.max_pixels, 2**62)
+        made = [processor.patches(image.convert("RGB"), limits) for image in images or ()]
+        counts = iter([rows * columns // processor.merge_size**2 for _, (_, rows, columns) in made])
+        expanded = []
+        for one in [text] if isinstance(text, str) else text:
+            first, *rest = one.split(IMAGE_TOKEN)
+            expanded.append(first + "".join(IMAGE_TOKEN * next(counts) + part for part in rest))
+        features = {}
+        if made:
+            grids = np.array([grid for _, grid in made])
+            features["image_grid_thw"] = grids
+            features["pixel_values"] = self.row_major(np.concatenate([values.numpy() for values, _ in made]), grids)
+        return BatchFeature({**self.tokenizer(expanded, **options), **features}, tensor_type=return_tensors)
 
     def row_major(self, patches: np.ndarray, grids: np.ndarray) -> np.ndarray:
         """[patches, 588] in merge-block order -> [patches, 3, side, side] row by row."""
