@@ -12,13 +12,14 @@ import asyncio
 import json
 import os
 import re
+import secrets
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 
 from .fields import Refusal, read_request, shown
 from .images import pixels_of
 from .media import decode_data_url, decode_frames_url, is_frames
-from .parts import empty_media, media_urls, read_image_parts
+from .parts import empty_media, media_urls, parts, read_image_parts
 from .pixels import ROOM, PixelBudget, Room
 from .remote import fetch_media
 from .settings import RequestSettings
@@ -69,7 +70,8 @@ class ChatOnly:
             check_image(document, self.family)
             changed = read_image_parts(document)
             fetched = await fetch_media(document, self.hosts, held.count)
-            if changed or fetched:
+            scope, named = with_own_ids(scope, document)
+            if changed or fetched or named:
                 body = json.dumps(document).encode()
             room = await self.room_for(document)
         except Refusal as refusal:
@@ -154,6 +156,22 @@ def check_image(document: dict[str, Any], family: str) -> None:
     """Raises Refusal for messages without an image, for which a model that reads documents would make up a text."""
     if document.get("messages") and family not in TALKS and not any(media_urls(document)):
         raise Refusal(400, "messages: no image; expected one, because this model reads images and answers nothing else")
+
+
+def with_own_ids(scope: Message, document: dict[str, Any]) -> tuple[Message, bool]:
+    """The scope in which no other request has this one's id, and whether the document had to change for it.
+
+    vLLM 0.11.1 keeps what the tower made of an image under the request's id, so a second request with the same id would
+    be answered from the first one's image, or end the engine. With a cache of inputs, a part's `uuid` is such a name.
+    """
+    end = f"-{secrets.token_hex(4)}"
+    headers = [
+        (name, value + end.encode() if name == b"x-request-id" else value) for name, value in scope.get("headers", ())
+    ]
+    changed = [part.pop("uuid", None) for _, part in parts(document)]
+    if request_id := document.get("request_id"):
+        document["request_id"] = request_id + end
+    return {**scope, "headers": headers}, bool(request_id) or any(changed)
 
 
 def pixels_of_request(document: dict[str, Any]) -> int:

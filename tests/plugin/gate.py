@@ -22,8 +22,9 @@ BOMB = encode(Image.new("1", (SIDE, SIDE)))
 class Exchange:
     """One request to the middleware, and what came back."""
 
-    def __init__(self, gate: ChatOnly, *parts: bytes, method: str = "POST", path: str = CHAT) -> None:
-        self.gate, self.scope = gate, {"type": "http", "method": method, "path": path}
+    def __init__(self, gate: ChatOnly, *parts: bytes, method: str = "POST", path: str = CHAT, **headers: str) -> None:
+        said = [(name.encode(), value.encode()) for name, value in headers.items()]
+        self.gate, self.scope = gate, {"type": "http", "method": method, "path": path, "headers": said}
         last = len(parts) - 1
         self.incoming = [
             {"type": "http.request", "body": part, "more_body": place < last} for place, part in enumerate(parts)
@@ -60,9 +61,11 @@ class Vllm:
 
     def __init__(self, work: Callable[[dict[str, Any]], Awaitable[None]] | None = None) -> None:
         self.arrived: list[bytes] = []
+        self.headers: dict[bytes, bytes] = {}
         self.work = work
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        self.headers = dict(scope["headers"])
         if scope["method"] == "POST":
             self.arrived.append((await receive())["body"])
             if self.work:

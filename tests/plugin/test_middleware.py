@@ -42,6 +42,22 @@ def test_images_pass_in_every_form_that_vllm_knows():
         assert ask(json.dumps(body(image, text_part())).encode())[0].status == 200
 
 
+def test_no_two_requests_have_one_id():
+    """By which vLLM 0.11.1 would find what it kept of the first one's image."""
+    vllm, sent = Vllm(), body({**image_part(BOMB), "uuid": "mine"}, text_part(), request_id="mine")
+
+    async def run() -> tuple[bytes, dict[str, Any]]:
+        exchange = Exchange(ChatOnly(vllm), json.dumps(sent).encode(), **{"x-request-id": "order-17", "x-other": "1"})
+        assert (await exchange.run()).status == 200
+        return vllm.headers[b"x-request-id"], json.loads(vllm.arrived[-1])
+
+    (header, document), (other_header, other) = asyncio.run(run()), asyncio.run(run())
+    assert header != other_header and header.startswith(b"order-17-") and vllm.headers[b"x-other"] == b"1"
+    assert document["request_id"] != other["request_id"] and document["request_id"].startswith("mine-")
+    del sent["messages"][0]["content"][0]["uuid"]
+    assert document == {**sent, "request_id": document["request_id"]}
+
+
 def test_another_model_is_refused_with_the_way_to_this_one(monkeypatch):
     monkeypatch.setenv("VLM_SERVED_NAMES", "PaddleOCR-VL-1.5-0.9B,PaddleOCR-VL-1.5")
     sent = body(image_part(BOMB), model="PaddleOCR-VL-1.6-0.9B")
