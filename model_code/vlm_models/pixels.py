@@ -3,7 +3,7 @@
 
 A file of 18 kB can hold 144 million pixels of one bit, which take 600 MB as RGB. A request takes room for all of its
 images before the first is decoded, so that two requests never wait for each other. Each image gives its room back when
-it is freed, which is when vLLM has made patches of it, long before the answer is complete.
+it is freed: at once when there are patches of it, though vLLM 0.11.1 holds it until the answer is complete.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ class Room:
 
     def give_back_with(self, image: Any, pixels: int) -> None:
         """Give back ``pixels`` when ``image`` is freed, in whichever thread that happens."""
-        weakref.finalize(image, self._freed, pixels).atexit = False
+        image.room = weakref.finalize(image, self._freed, pixels)
+        image.room.atexit = False
 
     def _freed(self, pixels: int) -> None:
         with contextlib.suppress(RuntimeError):  # the loop has been closed: nobody waits any more
@@ -42,6 +43,13 @@ class Room:
     def close(self) -> None:
         """Give back all that is left: the request is over."""
         self.give_back(self.left)
+
+
+def free(image: Any) -> None:
+    """Free the pixels of a request's image, whoever holds it on; others, as those of vLLM's profiling, stay."""
+    if room := getattr(image, "room", None):
+        image.close()
+        room()
 
 
 class PixelBudget:

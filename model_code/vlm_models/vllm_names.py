@@ -17,6 +17,8 @@ from transformers import BatchFeature
 from vllm.multimodal.inputs import MultiModalFieldConfig
 from vllm.multimodal.processing import BaseMultiModalProcessor
 
+from .pixels import free
+
 if TYPE_CHECKING:  # the newer names
     from vllm.multimodal.media import MEDIA_CONNECTOR_REGISTRY
     from vllm.multimodal.processing.dummy_inputs import BaseDummyInputsBuilder
@@ -89,10 +91,15 @@ class MediaProcessor:
 
     def _call_hf_processor(self, *words: Any, **named: Any) -> BatchFeature:
         asked = PROCESSES.bind(self, *words, **named).arguments
+        names = ("mm_data", "mm_kwargs") if "prompt" in asked else ("hf_data", "hf_kwargs")
+        media, options = (asked[name] for name in names)
+        features = self.media_features(media, options)
+        for image in media.get("images", ()):
+            free(image)
         if "prompt" not in asked:
-            return BatchFeature(dict(self.media_features(asked["hf_data"], asked["hf_kwargs"])))
+            return BatchFeature(dict(features))
         tokens = self.info.get_tokenizer()(asked["prompt"], return_tensors="pt", **asked["tok_kwargs"])
-        return BatchFeature({**tokens, **self.media_features(asked["mm_data"], asked["mm_kwargs"])})
+        return BatchFeature({**tokens, **features})
 
     # Asked to 0.23.0; later versions never expand places by transformers' processors.
     def _hf_processor_applies_updates(self, *_: Any, **__: Any) -> bool:

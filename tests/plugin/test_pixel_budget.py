@@ -4,8 +4,9 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import json
+from collections.abc import Mapping
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -17,6 +18,7 @@ from vlm_models import middleware, parts
 from vlm_models.media import DataUrlConnector
 from vlm_models.middleware import ChatOnly
 from vlm_models.pixels import PixelBudget
+from vlm_models.vllm_names import PROCESSES, MediaProcessor
 
 
 def budget_of(gate: ChatOnly, pixels: int) -> PixelBudget:
@@ -48,7 +50,16 @@ def test_twelve_bombs_are_decoded_within_the_budget():
     asyncio.run(asyncio.wait_for(run(), WAIT_S))
 
 
-def test_room_is_free_when_the_images_are_long_before_the_answer():
+class Processor(MediaProcessor):
+    """Makes features of images, as the families do."""
+
+    def media_features(self, media: Mapping[str, Any], options: Mapping[str, Any]) -> Mapping[str, Any]:
+        return {"sizes": [image.size for image in media["images"]]}
+
+
+def test_room_is_free_when_there_are_patches_long_before_the_answer():
+    """vLLM 0.11.1 holds the images until an answer that is not streamed is complete."""
+
     async def run() -> None:
         decoded, end = asyncio.Event(), asyncio.Event()
 
@@ -56,8 +67,11 @@ def test_room_is_free_when_the_images_are_long_before_the_answer():
             ((_, _, url),) = parts.media_urls(document)
             image = await DataUrlConnector().fetch_image_async(url)
             assert budget.used == image.width * image.height
-            del image
-            gc.collect()
+            tokenizer = SimpleNamespace(get_tokenizer=lambda: lambda prompt, **_: {})
+            processor, media = object.__new__(Processor), {"images": [image]}
+            processor.info = tokenizer
+            words = ("", media, {}, {}) if "prompt" in PROCESSES.parameters else (media, {})
+            assert await asyncio.to_thread(processor._call_hf_processor, *words) == {"sizes": [image.size]}
             decoded.set()
             await end.wait()
 
