@@ -27,7 +27,7 @@ from layout_server import device
 from layout_server.app import LayoutService, make_app
 from layout_server.batching import Batcher, DeviceFailed, Full
 from layout_server.device import open_device
-from layout_server.model import LayoutModel, Page
+from layout_server.model import LayoutModel, Page, alike
 from layout_server.plan import Recorder
 from layout_server.settings import Settings
 from layout_wire import MODEL_HEADER, PATH, BadMessage, full_image, pack, small_image, unpack
@@ -267,6 +267,27 @@ def test_pixels_travel_as_bytes_and_come_back_the_same():
     assert small.dtype == np.uint8 and np.array_equal(full_image(small), image)
     for other in (image + np.float32(1e-6), image - 1, image + 300, np.full_like(image, np.nan)):
         assert small_image(other) is other
+
+
+@pytest.mark.parametrize("element", ["int32", "int64"])
+def test_masks_travel_as_bits_and_come_back_the_same(element: str):
+    masks = np.random.default_rng(1).integers(0, 2, (3, 5, 7)).astype(element)
+    message = pack({"0": np.ones((3, 7), np.float32), "2": masks, "3": masks[:0], "4": masks + 1})
+    found = unpack(message, masks=True)
+    assert found["2"].dtype == found["3"].dtype == masks.dtype and np.array_equal(found["2"], masks)
+    assert found["3"].shape == (0, 5, 7) and np.array_equal(found["4"], masks + 1)
+    assert len(message) < 3 * 7 * 4 + -(-masks.size // 8) + masks.nbytes + 200, "the last ones are no masks"
+    with pytest.raises(BadMessage, match=f"2 is {element} bits"):
+        unpack(message)
+
+
+def test_a_few_pixels_of_masks_may_round_otherwise():
+    mask = np.zeros((2, 200, 200), np.int32)
+    other = mask.copy()
+    other[0, 3, :80] = 1
+    assert alike(mask, other)
+    other[1, 3, :] = 1
+    assert not alike(mask, other)
 
 
 @pytest.mark.parametrize(

@@ -129,7 +129,7 @@ class LayoutServer:
             raise NoAnswer("the layout server has no room")
         if status != http.HTTPStatus.OK:
             raise BadMessage(f"HTTP {status}: {_words(answer)}")
-        results = list(unpack(answer).values())
+        results = list(unpack(answer, masks=True).values())
         if len(results) < 2 or results[1].shape != (1,) or any(len(rows) != results[1][0] for rows in results[::2]):
             raise BadMessage("its answer is not that of a layout model")
         return results
