@@ -17,6 +17,9 @@ def read(path: Path) -> np.ndarray:
     try:
         with Image.open(path) as file:
             image = ImageOps.exif_transpose(file)
+            if image.mode.startswith("I"):  # of 16 bits, which Pillow's `convert` cuts to white
+                grey = np.asarray(image).clip(0, 65535).astype(np.uint32)
+                image = Image.fromarray(((grey + 128) // 257 if grey.max() > 255 else grey).astype(np.uint8))
             if image.mode in ("RGBA", "LA", "PA") or "transparency" in image.info:
                 image = Image.alpha_composite(Image.new("RGBA", image.size, "white"), image.convert("RGBA"))
             return np.asarray(image.convert("RGB"))

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import shutil
 
+import numpy as np
 import pytest
 from PIL import Image
 
@@ -77,6 +78,9 @@ def test_pictures_of_every_kind(tmp_path):
     exif[0x0112] = 6
     upright.save(tmp_path / "turned.jpg", exif=exif)
     assert pictures.read(tmp_path / "turned.jpg").shape == (4, 2, 3)
+    grey = np.linspace(0, 65535, 256, dtype=np.uint16).reshape(16, 16)  # steps of 257
+    Image.fromarray(grey).save(tmp_path / "deep.png")
+    assert (pictures.read(tmp_path / "deep.png")[..., 0] == np.arange(256).reshape(16, 16)).all(), "16 bits are scaled"
 
 
 @pytest.mark.long
