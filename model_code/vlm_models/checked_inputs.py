@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What families whose model code is vLLM's own have in common: inputs that agree before the engine sees them.
+"""What the families have in common: inputs that agree before the engine sees them.
 
-vLLM's processors for them let a request change what a processor is made of, and trust that a prompt holds as many
-places as the request has images: one more, written in the text of a message, stops the engine. So images and videos go
-to the checkpoint's own processors within the operator's bounds, and the places are counted.
+vLLM's own processors let a request change what a processor is made of, and trust that a prompt holds as many places as
+the request has images: one more, written in the text of a message, stops the engine. So images and videos are processed
+within the operator's bounds, and the places are counted.
 """
 
 from __future__ import annotations
@@ -25,8 +25,11 @@ class BoundedInfo:
     ``--mm-processor-kwargs`` has no ``max_pixels_bound``."""
 
     ctx: Any
-    factor: int
     DEFAULT_BOUND: int
+
+    @property
+    def factor(self) -> int:
+        raise NotImplementedError
 
     def server_options(self) -> dict[str, Any]:
         return dict(self.ctx.get_mm_config().mm_processor_kwargs or {})
@@ -90,7 +93,8 @@ def features_of(
             with named(modality, index, len(those)):
                 made.append(process[modality](item))
     names = dict.fromkeys(name for one in made for name in one)
-    return {name: torch.cat([one[name] for one in made if name in one]) for name in names}
+    parts = {name: [one[name] for one in made if name in one] for name in names}
+    return {name: those[0] if len(those) == 1 else torch.cat(those) for name, those in parts.items()}
 
 
 class named:

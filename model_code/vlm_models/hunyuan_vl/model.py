@@ -6,16 +6,17 @@ from __future__ import annotations
 from typing import Any
 
 from vllm.config import VllmConfig
+from vllm.model_executor.models.hunyuan_vision import HunYuanVLDummyInputsBuilder
 from vllm.model_executor.models.hunyuan_vision import HunYuanVLForConditionalGeneration as VllmHunYuanVL
 from vllm.multimodal import MULTIMODAL_REGISTRY
 
 from .embedding import PatchEmbed
-from .multimodal import BoundedHunYuanVLDummyInputs, BoundedHunYuanVLInfo, BoundedHunYuanVLProcessor, start_token
+from .multimodal import BoundedHunYuanVLInfo, BoundedHunYuanVLProcessor, start_token
 from .rotation import XDRotation
 
 
 @MULTIMODAL_REGISTRY.register_processor(
-    BoundedHunYuanVLProcessor, info=BoundedHunYuanVLInfo, dummy_inputs=BoundedHunYuanVLDummyInputs
+    BoundedHunYuanVLProcessor, info=BoundedHunYuanVLInfo, dummy_inputs=HunYuanVLDummyInputsBuilder
 )
 class HunYuanVLForConditionalGeneration(VllmHunYuanVL):
     """The published checkpoint's model."""

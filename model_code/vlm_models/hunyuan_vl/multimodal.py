@@ -9,7 +9,6 @@ from types import SimpleNamespace
 from typing import Any
 
 from vllm.model_executor.models.hunyuan_vision import (
-    HunYuanVLDummyInputsBuilder,
     HunYuanVLMultiModalProcessor,
     HunYuanVLProcessingInfo,
 )
@@ -70,10 +69,6 @@ class BoundedHunYuanVLInfo(BoundedInfo, HunYuanVLProcessingInfo):
         image of the largest aspect ratio."""
         blocks = self.most_blocks()
         return {"image": blocks + self.most_rows(blocks) + EDGES}
-
-
-class BoundedHunYuanVLDummyInputs(HunYuanVLDummyInputsBuilder):
-    """Inputs for vLLM's memory profiling: vLLM's own builder, which asks the bounded info for sizes."""
 
 
 class BoundedHunYuanVLProcessor(CountedPlaces, HunYuanVLMultiModalProcessor):

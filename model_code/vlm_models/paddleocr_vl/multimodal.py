@@ -7,7 +7,6 @@ server answers with status 400; the engine core only sees inputs that agree with
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -16,22 +15,18 @@ import torch
 from PIL import Image
 from transformers import BatchFeature
 from vllm.multimodal.inputs import MultiModalFieldConfig
-from vllm.multimodal.parse import ImageSize
 from vllm.multimodal.processing import BaseMultiModalProcessor, BaseProcessingInfo, PromptReplacement
 
-from ..checked_inputs import named
+from ..checked_inputs import BoundedInfo, CountedPlaces, features_of
 from ..images import to_rgb
-from ..pixel_limits import PixelLimits, most_blocks
-from ..vllm_names import BaseDummyInputsBuilder, MediaProcessor, batched_on_host
+from ..vllm_names import BaseDummyInputsBuilder, batched_on_host
 from .processing import IMAGE_TOKEN, PaddleOCRVLProcessor
 
-# Largest image that any request may ask for, unless the server's --mm-processor-kwargs say otherwise
-# with "max_pixels_bound": 3600 tokens.
-DEFAULT_MAX_PIXELS_BOUND = 2822400
 
-
-class PaddleOCRVLProcessingInfo(BaseProcessingInfo):
+class PaddleOCRVLProcessingInfo(BoundedInfo, BaseProcessingInfo):
     """What vLLM asks about inputs before it sees any."""
+
+    DEFAULT_BOUND = 2822400  # 3600 tokens
 
     def get_hf_processor(self, **_: object) -> PaddleOCRVLProcessor:
         # A request's options do not make a new processor; limits() applies them.
@@ -40,23 +35,17 @@ class PaddleOCRVLProcessingInfo(BaseProcessingInfo):
     def get_supported_mm_limits(self) -> Mapping[str, int | None]:
         return {"image": None}
 
-    def limits(self, request: Mapping[str, Any]) -> PixelLimits:
-        """Size limits of a request. Raises ValueError for options that make no sense."""
-        server = dict(self.ctx.get_mm_config().mm_processor_kwargs or {})
-        bound = server.pop("max_pixels_bound", DEFAULT_MAX_PIXELS_BOUND)
+    @property
+    def factor(self) -> int:  # type: ignore[override]  # of the checkpoint, where other families have a constant
+        return self.get_hf_processor().image_processor.factor
+
+    def default_pixels(self) -> tuple[int, int]:
         images = self.get_hf_processor().image_processor
-        defaults = PixelLimits(images.min_pixels, images.max_pixels, bound).for_request({})
-        return defaults.for_request(server).for_request(dict(request))
+        return images.min_pixels, images.max_pixels
 
     def get_mm_max_tokens_per_item(self, seq_len: int, mm_counts: Mapping[str, int]) -> Mapping[str, int]:
         """Tokens that no image exceeds; vLLM sizes its encoder budget by them."""
-        return {"image": most_blocks(self.limits({}).bound, self.get_hf_processor().image_processor.factor)}
-
-    def largest_image(self) -> ImageSize:
-        """A square image of as many tokens as the bound allows."""
-        factor = self.get_hf_processor().image_processor.factor
-        side = math.isqrt(self.limits({}).max_pixels) // factor * factor
-        return ImageSize(width=side, height=side)
+        return {"image": self.most_blocks()}
 
 
 class PaddleOCRVLDummyInputsBuilder(BaseDummyInputsBuilder[PaddleOCRVLProcessingInfo]):
@@ -66,7 +55,7 @@ class PaddleOCRVLDummyInputsBuilder(BaseDummyInputsBuilder[PaddleOCRVLProcessing
         return IMAGE_TOKEN * mm_counts.get("image", 0)
 
     def get_dummy_mm_data(self, seq_len: int, mm_counts: Mapping[str, int], mm_options: Any = None) -> dict[str, Any]:
-        size = self.info.largest_image()
+        size = self.info.get_image_size_with_most_features()
         overrides = mm_options.get("image") if mm_options else None
         images = self._get_dummy_images(
             width=size.width, height=size.height, num_images=mm_counts.get("image", 0), overrides=overrides
@@ -74,27 +63,20 @@ class PaddleOCRVLDummyInputsBuilder(BaseDummyInputsBuilder[PaddleOCRVLProcessing
         return {"image": images}
 
 
-class PaddleOCRVLMultiModalProcessor(MediaProcessor, BaseMultiModalProcessor[PaddleOCRVLProcessingInfo]):
+class PaddleOCRVLMultiModalProcessor(CountedPlaces, BaseMultiModalProcessor[PaddleOCRVLProcessingInfo]):
     """Runs the image processor and puts each image's tokens into the prompt."""
 
     def media_features(self, media: Mapping[str, Any], options: Mapping[str, Any]) -> Mapping[str, Any]:
-        images = media.get("images", ())
-        if len(images) == 0:
-            return {}
         limits = self.info.limits(options)
         processor = self.info.get_hf_processor().image_processor
-        parts, grids = [], []
         dtype = self.info.ctx.model_config.dtype
         assert isinstance(dtype, torch.dtype), "vLLM resolves names of types when it reads the configuration"
-        for index, image in enumerate(images):
-            with named("image", index, len(images)):
-                values, grid = processor.patches(to_rgb(as_pil(image)), limits, dtype)
-            parts.append(values)
-            grids.append(grid)
-        return {
-            "pixel_values": parts[0] if len(parts) == 1 else torch.cat(parts),
-            "image_grid_thw": torch.tensor(grids, dtype=torch.int64),
-        }
+
+        def process(image: Any) -> Mapping[str, torch.Tensor]:
+            values, grid = processor.patches(to_rgb(as_pil(image)), limits, dtype)
+            return {"pixel_values": values, "image_grid_thw": torch.tensor([grid], dtype=torch.int64)}
+
+        return features_of({"image": media.get("images", ())}, {"image": process})
 
     def _get_mm_fields_config(
         self, hf_inputs: BatchFeature, hf_processor_mm_kwargs: Mapping[str, Any]
@@ -117,15 +99,8 @@ class PaddleOCRVLMultiModalProcessor(MediaProcessor, BaseMultiModalProcessor[Pad
 
         return [PromptReplacement(modality="image", target=[token], replacement=tokens_of)]
 
-    def _apply_prompt_updates(self, token_ids: list[int], mm_prompt_updates: Mapping[str, Any]) -> Any:
-        images = len(mm_prompt_updates.get("image", ()))
-        places = token_ids.count(self.info.get_hf_config().image_token_id)
-        if places != images:
-            raise ValueError(
-                f"the prompt has {places} places for images and the request {images} images; "
-                f"{IMAGE_TOKEN} may not be written in the text of a message"
-            )
-        return super()._apply_prompt_updates(token_ids, mm_prompt_updates)
+    def places(self) -> Mapping[str, int]:
+        return {"image": self.info.get_hf_config().image_token_id}
 
 
 def as_pil(image: Any) -> Image.Image:

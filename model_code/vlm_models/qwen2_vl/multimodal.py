@@ -11,7 +11,6 @@ from typing import Any
 import torch
 from transformers.models.qwen2_vl.video_processing_qwen2_vl import Qwen2VLVideoProcessor
 from vllm.model_executor.models.qwen2_vl import (
-    Qwen2VLDummyInputsBuilder,
     Qwen2VLMultiModalProcessor,
     Qwen2VLProcessingInfo,
 )
@@ -70,10 +69,6 @@ class BoundedQwen2VLInfo(BoundedInfo, Qwen2VLProcessingInfo):
         total = self.server_options().get("video_total_pixels", TOTAL_PIXELS)
         # A frame is rounded up to whole blocks; a quarter more covers the smallest and thinnest.
         return {"image": self.most_blocks(), "video": total // FACTOR**2 // FRAME_FACTOR * 5 // 4}
-
-
-class BoundedQwen2VLDummyInputs(Qwen2VLDummyInputsBuilder):
-    """Inputs for vLLM's memory profiling: vLLM's own builder, which asks the bounded info for sizes."""
 
 
 class BoundedQwen2VLProcessor(CountedPlaces, Qwen2VLMultiModalProcessor):
