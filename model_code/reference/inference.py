@@ -121,11 +121,19 @@ def main() -> int:
         f"loaded in {time.perf_counter() - began:.1f} s on {device.name} ({device.description}), {options.dtype}",
         file=sys.stderr,
     )
+    # Places of texts are special tokens, which PaddleOCR-VL's spotting is asked for (`<|LOC_17|>`).
+    places = options.task == "spotting" and options.prompt is None
+    end = model.tokenizer.decode([model.end_token_id])
+
+    class Streamer(TextStreamer):
+        def on_finalized_text(self, text: str, stream_end: bool = False) -> None:
+            super().on_finalized_text(text.replace(end, ""), stream_end)
+
     for name, case in cases:
         if len(cases) > 1:
             print(f"== {name}", file=sys.stderr)
         began = time.perf_counter()
-        streamer = TextStreamer(model.tokenizer, skip_prompt=True, skip_special_tokens=True)
+        streamer = Streamer(model.tokenizer, skip_prompt=True, skip_special_tokens=not places)
         tokens = model.read(case, options.max_new_tokens, streamer)
         seconds = time.perf_counter() - began
         ended = tokens and tokens[-1] == model.end_token_id

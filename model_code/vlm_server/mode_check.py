@@ -37,6 +37,7 @@ from tool_errors import FAILED, ServiceError, ToolError, run
 from .die_check.__main__ import environment
 from .serving import check_graphs, running_stack
 from .settings import Settings
+from .words import last_value
 
 MODES = ("piecewise", "full_decode_only", "full_and_piecewise", "none")
 BLOCK, START_SECONDS, END_SECONDS = "paragraph.png", 900.0, 60.0
@@ -68,11 +69,11 @@ def wait_for(process: subprocess.Popen[bytes], url: str) -> None:
         time.sleep(0.5)
 
 
-def measure(url: str, catalog: Catalog) -> tuple[dict[str, float], str, int]:
+def measure(url: str, key: str | None, catalog: Catalog) -> tuple[dict[str, float], str, int]:
     """Tokens a second by requests at once, what the first one read, alone, with a block of Chinese, and how many
     readings there are. Raises ServiceError where one is another text."""
     image = next(path for path in blocks() if path.name == BLOCK).read_bytes()
-    server = Server(url)
+    server = Server(url, key)
     question = question_of(serving(server.name, Path(server.root), catalog))
     found, alone = {}, server.read(image, question, MAX_NEW_TOKENS)[0]
     texts = {alone}
@@ -88,6 +89,11 @@ def measure(url: str, catalog: Catalog) -> tuple[dict[str, float], str, int]:
     if other := next((text for text in sorted(texts) if not read_alike(text, alone)), None):
         raise ServiceError(f"the same crop was read as {alone[:100]!r} and as {other[:100]!r}")
     return found, f"{alone} {chinese.read(server, question)}".strip(), len(texts)
+
+
+def key_of(env: Mapping[str, str]) -> str | None:
+    """What the servers ask for that are started here, None for nothing."""
+    return last_value(Settings.from_environment(env).arguments, "--api-key") or env.get("VLLM_API_KEY")
 
 
 def end(process: subprocess.Popen[bytes]) -> None:
@@ -115,7 +121,7 @@ def try_mode(mode: str, env: Mapping[str, str], catalog: Catalog, folder: Path) 
     try:
         wait_for(process, f"http://127.0.0.1:{port}")
         started = round(time.monotonic() - began, 1)
-        speed, text, readings = measure(f"http://127.0.0.1:{port}", catalog)
+        speed, text, readings = measure(f"http://127.0.0.1:{port}", key_of(env), catalog)
     except ToolError as error:
         problem = str(error)
     finally:

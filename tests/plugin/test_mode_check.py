@@ -20,6 +20,7 @@ def test_a_server_is_started_measured_and_ended():
         "HARDWARE": "cpu",
         "MODELS_DIR": str(ROOT / "models"),
         "VLM_MODEL": "demo/PaddleOCR-VL",
+        "VLM_ARGS": "--api-key secret",
     }
     done = subprocess.run(
         # One round of each size instead of four: figures are printed, not judged.

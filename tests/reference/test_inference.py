@@ -7,6 +7,7 @@ import shutil
 
 import numpy as np
 import pytest
+import torch
 from PIL import Image
 
 from reference import inference, pictures, random_checkpoint
@@ -20,6 +21,28 @@ def test_text_on_stdout_everything_else_on_stderr(tool, demo, capsys):
     out, err = capsys.readouterr()
     assert "Clean Water" in out and len(out.splitlines()) == 1
     assert "float32" in err and "tokens in" in err and "cut at" not in err
+
+
+def test_special_tokens_are_kept_where_places_are_asked_for(tool, demo, monkeypatch):
+    """The demo has no `<|LOC_17|>`; another special token takes the part of one."""
+    from transformers import AutoTokenizer, TextStreamer
+
+    said: list[str] = []
+    monkeypatch.setattr(TextStreamer, "on_finalized_text", lambda self, text, stream_end=False: said.append(text))
+
+    def read(self, case, most, streamer):
+        streamer.next_tokens_are_prompt = False
+        tokens = AutoTokenizer.from_pretrained(demo).convert_tokens_to_ids(["<|IMAGE_START|>", "</s>"])
+        for token in tokens:
+            streamer.put(torch.tensor([token]))
+        streamer.end()
+        return tokens
+
+    monkeypatch.setattr("reference.model.ReferenceModel.read", read)
+    words = ["--model_path", demo, "--image", GOLDEN / "title.png", "--device", "cpu", "--task"]
+    assert tool(inference, *words, "spotting") == 0 and "".join(said) == "<|IMAGE_START|>"
+    said.clear()
+    assert tool(inference, *words, "ocr") == 0 and "".join(said) == ""
 
 
 def test_several_images_and_a_cut_answer(tool, demo, capsys):
