@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Try another version of the VLM on half of the dies while the others serve: upgrade.sh start | promote | back
+# Try another version of the VLM on half of the dies while the others serve: upgrade.sh start [--pause] | promote | back [--pause]
 #
 # operations/bundle/compose/upgrade.py: `start` runs the image that compose names now as vlm-next on the second half, and
 # lets it serve when it has passed the self-test; `promote` replaces vlm too; `back` gives vlm all dies again.

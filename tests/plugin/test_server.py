@@ -220,6 +220,9 @@ def test_requests_at_once_get_the_answers_they_get_alone(server):
             r.json()["choices"][0]["message"]["content"] for r in pool.map(lambda d: send(server, d), documents)
         ]
     assert together == alone
+    # An id that a client gives twice is no name of an image: each of these is larger than the one before.
+    named = [send(server, {**document, "request_id": "mine"}) for document in documents]
+    assert [response.json()["choices"][0]["message"]["content"] for response in named] == alone
 
 
 def memory_of(process: int, key: str) -> int:

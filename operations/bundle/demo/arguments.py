@@ -6,11 +6,13 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from file_types import SUPPORTED
+
 
 def parse(words: list[str]) -> argparse.Namespace:
     """Return `paths` and the options; argparse ends the process with status 2 for what it cannot read."""
     parser = argparse.ArgumentParser(prog="scripts/run_demo.sh", description="Parse images and PDFs to Markdown.")
-    parser.add_argument("paths", metavar="PATH", nargs="*", help="image (PNG, JPEG, TIFF, BMP, WebP) or PDF")
+    parser.add_argument("paths", metavar="PATH", nargs="*", help=SUPPORTED)
     parser.add_argument(
         "--out",
         metavar="DIR",

@@ -81,7 +81,8 @@ class PageSettings(SettingsGroup):
     child_cpu_s: float = Field(
         default=30.0,
         gt=0,
-        description="Most processor time of one such task; the same again for every 100 pages.",
+        description="Most processor time of one task of a child process (conversions, reading of answers, joining of "
+        "pages); the same again for every 100 pages.",
     )
     child_wall_s: float = Field(
         default=120.0, gt=0, description="Longest time of one such task; the same again for every 100 pages."
