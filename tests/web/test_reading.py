@@ -150,3 +150,18 @@ def test_words_that_are_sought_or_selected_are_marked_on_the_picture(site, says,
     expect(marks).to_have_count(5)
     page.evaluate("getSelection().removeAllRanges()")
     expect(marks).to_have_count(0)
+
+
+def test_letters_that_are_longer_in_lower_case_are_found_at_their_places(site, says, file):
+    says(page_of("İSTANBUL Belediyesi"))
+    page = site.open()
+    page.set_input_files("#files", file(5))
+    expect(page.locator('.row[data-page="1"] .prose')).to_have_text("İSTANBUL Belediyesi")
+    expect(page.locator("#state")).to_have_text("done, 5 pages")
+    for words, found in (("belediyesi", "Belediyesi"), ("istanbul b", "İSTANBUL B")):
+        page.locator("#search").fill(words)
+        page.keyboard.press("Enter")
+        expect(page.locator("#foundtext")).to_have_text("On 5 pages:")
+        assert set(page.evaluate("[...CSS.highlights.get('found')].map(String)")) == {found}
+    page.locator("#foundpages button").last.click()
+    expect(page.locator('.row[data-page="5"] .prose')).to_have_text("İSTANBUL Belediyesi")
