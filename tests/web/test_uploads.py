@@ -161,6 +161,8 @@ def test_when_a_document_goes_is_told_and_that_it_is_gone(site, file):
 
 def test_the_empty_page_says_what_is_read_and_has_a_sample(site):
     page = site.open()
+    page.locator(".options summary").click()
+    page.locator("#pages").fill("2-5")  # it is no range of the sample
     expect(page.locator("#welcome")).to_contain_text("PNG, JPEG, TIFF")
     expect(page.locator("#limits")).to_have_text("A file may have up to 256 MB and 2,000 pages.")
     expect(page.locator("#kept")).to_contain_text("72 hours")

@@ -18,7 +18,7 @@ import * as welcome from "./welcome.js";
 const by = (id) => document.getElementById(id);
 const CAPACITY_MS = 5000;
 const documents = new Documents();
-const viewer = new Viewer((file) => choose(take([file])), (error) => trouble(error));
+const viewer = new Viewer((file) => choose(takePage(file)), (error) => trouble(error));
 const sidebar = new Sidebar(choose);
 const problems = new Problems(by("problem"));
 
@@ -56,11 +56,11 @@ function follow(entry) {
 const trouble = (error) => problems.add(failure(error));
 
 /** Sends files. The first is shown if nothing is; nobody is taken away from what they read. */
-function take(files) {
+function take(files, pageRanges = by("pages").value.trim()) {
   problems.clear();
   if (!files.length) return null;
   const [first] = documents.add(files, {
-    pageRanges: by("pages").value.trim(),
+    pageRanges,
     options: {
       visualize: true, places: "words", restructurePages: by("join").checked, useChartRecognition: by("charts").checked || null,
     },
@@ -68,6 +68,9 @@ function take(files) {
   if (!viewer.entry) choose(first);
   return first;
 }
+
+/** Sends a picture of one page. The range of pages that stands in the form was meant for a document. */
+const takePage = (file) => take([file], "");
 
 by("files").onchange = (event) => {
   take([...event.target.files]);
@@ -143,5 +146,5 @@ async function capacity() {
 refresh();
 documents.restore();
 // Only after the first answer it is known whether there is a key.
-const greet = async () => viewer.keep((await welcome.connect(take, trouble)).jobKeepHours);
+const greet = async () => viewer.keep((await welcome.connect(takePage, trouble)).jobKeepHours);
 capacity().then(() => Promise.all([greet(), documents.fetch()])).catch(trouble);
