@@ -58,6 +58,7 @@ const trouble = (error) => problems.add(failure(error));
 /** Sends files. The first is shown if nothing is; nobody is taken away from what they read. */
 function take(files, pageRanges = by("pages").value.trim()) {
   problems.clear();
+  key.wanted();
   if (!files.length) return null;
   const [first] = documents.add(files, {
     pageRanges,
@@ -110,6 +111,7 @@ addEventListener("beforeunload", (event) => documents.unsent && event.preventDef
 function onClick(id, action) {
   by(id).onclick = () => {
     problems.clear();
+    key.wanted();
     action(viewer.entry).catch(trouble);
   };
 }
@@ -126,10 +128,11 @@ many.connect(sidebar, documents, onTrouble);
 theme.connect(by("theme"));
 languages.connect(by("language"));
 
-async function capacity() {
+/** Asks again and again; for a key only the first time. */
+async function capacity(quietly = true) {
   if (document.visibilityState === "visible" && !key.open()) {
     try {
-      const { pages, waitsFor } = await api.capacity();
+      const { pages, waitsFor } = await api.capacity(quietly);
       const count = pages.queued + pages.running;
       if (waitsFor) languages.say(by("capacity"), "capacity.waits");
       else if (count) languages.say(by("capacity"), "capacity.busy", { count });
@@ -147,4 +150,4 @@ refresh();
 documents.restore();
 // Only after the first answer it is known whether there is a key.
 const greet = async () => viewer.keep((await welcome.connect(takePage, trouble)).jobKeepHours);
-capacity().then(() => Promise.all([greet(), documents.fetch()])).catch(trouble);
+capacity(false).then(() => Promise.all([greet(), documents.fetch()])).catch(trouble);
