@@ -236,6 +236,29 @@ def test_with_the_keyboard_alone(site, file):
     expect(page.locator(".row[aria-current] .source")).to_contain_text("# Wells of the Lower Valley")
 
 
+def test_arrows_scroll_what_is_wider_than_its_place_and_turn_pages_elsewhere(site, says, file):
+    cells = "".join(f"<td>column {number}</td>" for number in range(30))
+    formula = "+".join(f"x_{{{number}}}" for number in range(90))
+    says(page_of(f"<table><tr>{cells}</tr></table>\n\n$${formula}$$\n\n```\n{'program ' * 90}\n```"))
+    page = site.open()
+    page.set_input_files("#files", file(2))
+    expect(page.locator("#state")).to_have_text("done, 2 pages")
+    first = page.locator('.row[data-page="1"]')
+    for wide in (".tablebox", ".display", "pre:not(.source)"):
+        first.locator(wide).focus()
+        page.keyboard.press("ArrowRight")
+        expect(first.locator(wide)).not_to_have_js_property("scrollLeft", 0)
+        expect(page.locator("#pagename")).to_have_text("Page 1")
+    page.locator("#zoomin").click()
+    first.locator(".box").first.focus()
+    page.keyboard.press("ArrowRight")
+    expect(first.locator(".picture")).not_to_have_js_property("scrollLeft", 0)
+    expect(page.locator("#pagename")).to_have_text("Page 1")
+    page.locator("#sheets").focus()
+    page.keyboard.press("ArrowRight")
+    expect(page.locator("#pagename")).to_have_text("Page 2")
+
+
 def test_a_failed_page_says_why_and_is_tried_again(site, service, file):
     refuse = service.log.parent / "refuse"
     refuse.write_text("2")

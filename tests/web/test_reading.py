@@ -84,7 +84,9 @@ def test_a_page_that_is_gone_to_stays_on_the_screen(site, vlm, tmp_path):
 
 def test_a_page_is_turned_and_read_again(site, vlm, file):
     page = site.open()
-    page.set_input_files("#files", file())
+    page.locator(".options summary").click()
+    page.locator("#pages").fill("2")  # of the document, and not of the picture that is sent after it
+    page.set_input_files("#files", file(3))
     expect(page.locator(".box").first).to_be_visible()
     image = page.locator(".row[aria-current] .sheetpage > img")
     size = "image => image.decode().then(() => [image.naturalWidth, image.naturalHeight])"
@@ -92,7 +94,7 @@ def test_a_page_is_turned_and_read_again(site, vlm, file):
     with vlm.holding():
         page.locator("#turn summary").click()
         page.locator('[data-turn="right"]').click()
-        expect(page.locator("#name")).to_have_text("wells_1_turned.jpg")
+        expect(page.locator("#name")).to_have_text("wells_2_turned.jpg")
         expect(image).to_have_attribute("alt", "Page 1 as it came")
         assert image.evaluate(size) == upright[::-1]
     expect(page.locator("#documents li")).to_have_count(2)
@@ -150,3 +152,18 @@ def test_words_that_are_sought_or_selected_are_marked_on_the_picture(site, says,
     expect(marks).to_have_count(5)
     page.evaluate("getSelection().removeAllRanges()")
     expect(marks).to_have_count(0)
+
+
+def test_letters_that_are_longer_in_lower_case_are_found_at_their_places(site, says, file):
+    says(page_of("İSTANBUL Belediyesi"))
+    page = site.open()
+    page.set_input_files("#files", file(5))
+    expect(page.locator('.row[data-page="1"] .prose')).to_have_text("İSTANBUL Belediyesi")
+    expect(page.locator("#state")).to_have_text("done, 5 pages")
+    for words, found in (("belediyesi", "Belediyesi"), ("istanbul b", "İSTANBUL B")):
+        page.locator("#search").fill(words)
+        page.keyboard.press("Enter")
+        expect(page.locator("#foundtext")).to_have_text("On 5 pages:")
+        assert set(page.evaluate("[...CSS.highlights.get('found')].map(String)")) == {found}
+    page.locator("#foundpages button").last.click()
+    expect(page.locator('.row[data-page="5"] .prose')).to_have_text("İSTANBUL Belediyesi")

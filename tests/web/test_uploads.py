@@ -125,6 +125,37 @@ def test_the_list_of_a_key_is_there_on_another_machine(keyed, browser, file):
     assert site.foreign == [] and [words for words in site.troubles if "401" not in words] == []
 
 
+# What the page does after some time it does after a hundredth of it.
+HURRY = "{ const later = setTimeout; window.setTimeout = (act, ms, ...given) => later(act, ms / 100, ...given); } 0"
+
+
+def test_who_refuses_to_give_a_key_is_asked_again_only_for_what_he_does(keyed, file):
+    site, _ = keyed
+    page = site.open()
+    page.context.add_init_script(HURRY)
+    dialog, cancel = page.locator("#keydialog"), page.locator("#keycancel")
+    expect(dialog).to_be_visible()
+    page.evaluate(HURRY)
+    cancel.click()
+    for _ in range(3):  # nothing asks while the dialog is open
+        page.wait_for_event("response", lambda response: response.url.endswith("/capacity"))
+    expect(dialog).to_be_hidden()
+    page.set_input_files("#files", file())
+    expect(dialog).to_be_visible()
+    cancel.click()
+    expect(page.locator("#problem .about")).to_have_text("wells.pdf")
+    expect(page.locator("#problem")).to_contain_text("The service needs a valid key.")
+    page.locator("#key").click()
+    page.locator("#keyvalue").fill("a-key")
+    page.keyboard.press("Enter")  # loads the page again
+    expect(page.locator("#capacity")).to_have_text("Ready")
+    page.evaluate("sessionStorage.setItem('docparser.key', 'withdrawn')")
+    expect(page.locator("#capacity")).to_have_text("The service needs a valid key.")
+    expect(page.locator("#key")).to_be_visible()
+    expect(dialog).to_be_hidden()
+    assert site.foreign == [] and [words for words in site.troubles if "401" not in words] == []
+
+
 def enter(site: Site) -> Page:
     """A page in a new context, where the key was given."""
     page = site.open()
@@ -161,6 +192,8 @@ def test_when_a_document_goes_is_told_and_that_it_is_gone(site, file):
 
 def test_the_empty_page_says_what_is_read_and_has_a_sample(site):
     page = site.open()
+    page.locator(".options summary").click()
+    page.locator("#pages").fill("2-5")  # it is no range of the sample
     expect(page.locator("#welcome")).to_contain_text("PNG, JPEG, TIFF")
     expect(page.locator("#limits")).to_have_text("A file may have up to 256 MB and 2,000 pages.")
     expect(page.locator("#kept")).to_contain_text("72 hours")

@@ -23,7 +23,7 @@ export const key = {
 
 let askForKey = async () => false;
 
-/** `ask` resolves to true when the user gave another key. */
+/** `ask(quietly)` resolves to true when the user gave another key. */
 export function onKeyNeeded(ask) {
   askForKey = ask;
 }
@@ -65,7 +65,7 @@ async function call(path, options = {}) {
     if (key.get()) headers.set("Authorization", `Bearer ${key.get()}`);
     const response = await reach(path, { ...options, headers });
     if (response.ok) return response;
-    if (response.status === 401 && (await askForKey())) continue;
+    if (response.status === 401 && (await askForKey(options.quietly))) continue;
     const body = await response.json().catch(() => ({}));
     throw new ApiError(response.status, body.msg ?? body.errorMsg ?? "");
   }
@@ -108,7 +108,7 @@ export const state = (id) => data(`${JOBS}/${id}`);
 export const cancel = (id) => data(`${JOBS}/${id}`, { method: "DELETE" });
 export const remove = (id) => data(`${JOBS}/${id}?purge=true`, { method: "DELETE" });
 export const retry = (id) => data(`${JOBS}/${id}/retry`, { method: "POST" });
-export const capacity = async () => (await (await call("capacity")).json()).result;
+export const capacity = async (quietly) => (await (await call("capacity", { quietly })).json()).result;
 export const capabilities = async () => (await (await call("capabilities")).json()).result;
 
 /** A sample page, as a file. */

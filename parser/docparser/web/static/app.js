@@ -18,7 +18,7 @@ import * as welcome from "./welcome.js";
 const by = (id) => document.getElementById(id);
 const CAPACITY_MS = 5000;
 const documents = new Documents();
-const viewer = new Viewer((file) => choose(take([file])), (error) => trouble(error));
+const viewer = new Viewer((file) => choose(takePage(file)), (error) => trouble(error));
 const sidebar = new Sidebar(choose);
 const problems = new Problems(by("problem"));
 
@@ -56,11 +56,12 @@ function follow(entry) {
 const trouble = (error) => problems.add(failure(error));
 
 /** Sends files. The first is shown if nothing is; nobody is taken away from what they read. */
-function take(files) {
+function take(files, pageRanges = by("pages").value.trim()) {
   problems.clear();
+  key.wanted();
   if (!files.length) return null;
   const [first] = documents.add(files, {
-    pageRanges: by("pages").value.trim(),
+    pageRanges,
     options: {
       visualize: true, places: "words", restructurePages: by("join").checked, useChartRecognition: by("charts").checked || null,
     },
@@ -68,6 +69,9 @@ function take(files) {
   if (!viewer.entry) choose(first);
   return first;
 }
+
+/** Sends a picture of one page. The range of pages that stands in the form was meant for a document. */
+const takePage = (file) => take([file], "");
 
 by("files").onchange = (event) => {
   take([...event.target.files]);
@@ -107,6 +111,7 @@ addEventListener("beforeunload", (event) => documents.unsent && event.preventDef
 function onClick(id, action) {
   by(id).onclick = () => {
     problems.clear();
+    key.wanted();
     action(viewer.entry).catch(trouble);
   };
 }
@@ -123,10 +128,11 @@ many.connect(sidebar, documents, onTrouble);
 theme.connect(by("theme"));
 languages.connect(by("language"));
 
-async function capacity() {
+/** Asks again and again; for a key only the first time. */
+async function capacity(quietly = true) {
   if (document.visibilityState === "visible" && !key.open()) {
     try {
-      const { pages, waitsFor } = await api.capacity();
+      const { pages, waitsFor } = await api.capacity(quietly);
       const count = pages.queued + pages.running;
       if (waitsFor) languages.say(by("capacity"), "capacity.waits");
       else if (count) languages.say(by("capacity"), "capacity.busy", { count });
@@ -143,5 +149,5 @@ async function capacity() {
 refresh();
 documents.restore();
 // Only after the first answer it is known whether there is a key.
-const greet = async () => viewer.keep((await welcome.connect(take, trouble)).jobKeepHours);
-capacity().then(() => Promise.all([greet(), documents.fetch()])).catch(trouble);
+const greet = async () => viewer.keep((await welcome.connect(takePage, trouble)).jobKeepHours);
+capacity(false).then(() => Promise.all([greet(), documents.fetch()])).catch(trouble);

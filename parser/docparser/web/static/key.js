@@ -5,13 +5,18 @@ import * as api from "./api.js";
 
 const by = (id) => document.getElementById(id);
 let asking = null;
+let refused = false; // until the user does something that needs a key
 
 /** Whether the user is being asked. */
 export const open = () => asking !== null;
 
-/** Resolves to whether a key was given. */
-function ask() {
+/** What the user does now may need a key: he is asked, though he refused before. */
+export const wanted = () => (refused = false);
+
+/** Resolves to whether a key was given. `quietly`: nobody is asked, but who is being asked already may give one. */
+function ask(quietly) {
   by("key").hidden = false;
+  if (quietly || refused) return asking ?? false;
   return (asking ??= new Promise((done) => {
     const dialog = by("keydialog");
     by("keyvalue").value = "";
@@ -19,6 +24,7 @@ function ask() {
       asking = null;
       const given = by("keyvalue").value.trim();
       if (given) api.key.set(given);
+      refused = !given;
       done(Boolean(given));
     };
     dialog.showModal();
@@ -33,4 +39,7 @@ function giveUp() {
 api.onKeyNeeded(ask);
 by("keycancel").onclick = giveUp;
 by("keydialog").oncancel = () => (by("keyvalue").value = "");
-by("key").onclick = async () => (await ask()) && location.reload();
+by("key").onclick = async () => {
+  wanted();
+  if (await ask()) location.reload();
+};

@@ -40,8 +40,8 @@ function found({ lines, words: single, cells }, content, words) {
   return places.filter(({ start, end }) => hits.some(([first, last]) => offset(start) < last && first < offset(end))).map(({ bbox }) => bbox);
 }
 
-/** As it is compared: no character becomes another number of them. */
-export const plain = (text) => text.replaceAll(/\s/g, " ").replaceAll(/./gsu, (sign) => (sign.toLowerCase().length === sign.length ? sign.toLowerCase() : sign));
+/** As it is compared, every sign at its place: İ is the only letter whose lower case is longer. */
+export const plain = (text) => text.replaceAll(/\s/g, " ").replaceAll("İ", "i").toLowerCase();
 
 /** From places in Unicode characters, as the service counts, to those in JavaScript's. */
 function offsets(content) {

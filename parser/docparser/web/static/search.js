@@ -15,7 +15,7 @@ const DOUBTS = Symbol("doubts");
 export class Search {
   #entry = null;
   #pages = null; // `{done, pages}`: as `api.lines`, of so many pages that are done
-  #words = "";
+  #words = ""; // as they are compared
   #asked = null;
   #go;
 
@@ -24,7 +24,7 @@ export class Search {
     this.#go = go;
     by("search").onchange = () => this.#find();
     by("doubts").onclick = () => this.#ask(by("doubts").getAttribute("aria-pressed") === "false");
-    places.connect(by("sheets"), () => places.plain(this.#words));
+    places.connect(by("sheets"), () => this.#words);
   }
 
   /** Another document is on the screen, or this one has more pages. */
@@ -42,14 +42,14 @@ export class Search {
 
   /** Marks the words in the text that is on the screen, and on the pictures of its pages. */
   mark() {
-    for (const row of by("sheets").children) places.mark(row, places.plain(this.#words));
+    for (const row of by("sheets").children) places.mark(row, this.#words);
     if (!("highlights" in CSS)) return;
     CSS.highlights.delete(MARK);
     if (!this.#words) return;
     const ranges = [];
     const walker = document.createTreeWalker(by("sheets"), NodeFilter.SHOW_TEXT, inText);
     while (walker.nextNode()) {
-      const text = walker.currentNode.data.toLowerCase();
+      const text = places.plain(walker.currentNode.data);
       for (let at = text.indexOf(this.#words); at >= 0; at = text.indexOf(this.#words, at + this.#words.length)) {
         const range = new Range();
         range.setStart(walker.currentNode, at);
@@ -62,10 +62,10 @@ export class Search {
 
   /** Which pages have the words. */
   #find() {
-    this.#words = by("search").value.trim().toLowerCase();
+    this.#words = places.plain(by("search").value).trim();
     this.mark();
     return this.#list(this.#words, (pages) => {
-      const found = pages.filter(({ text }) => text.toLowerCase().includes(this.#words));
+      const found = pages.filter(({ text }) => places.plain(text).includes(this.#words));
       say(by("foundtext"), found.length ? "search.found" : "search.none", { count: found.length });
       return found.map(({ number }) => ({ number }));
     });

@@ -18,7 +18,8 @@ import * as zoom from "./zoom.js";
 
 const by = (id) => document.getElementById(id);
 const SHOWN = new Set(["done", "failed"]);
-const OWN_ARROWS = "input:not([type=file], [type=checkbox]), select, dialog";
+// Where the arrows move the cursor or choose, or scroll what is wider than its place.
+const OWN_ARROWS = "input:not([type=file], [type=checkbox]), select, dialog, .prose [tabindex], [data-zoomed=true] .picture";
 const PANES = "[data-pane][aria-pressed]";
 
 export class Viewer {

@@ -7,9 +7,9 @@ import { say } from "./languages.js";
 const by = (id) => document.getElementById(id);
 const DOCUMENTS = ["PDF"];
 
-/** `take(files)` gets the sample. Shown once the service has answered; returns its limits. */
+/** `take(file)` gets the sample. Shown once the service has answered; returns its limits. */
 export async function connect(take, onTrouble) {
-  by("sample").onclick = () => api.sample().then((file) => take([file])).catch(onTrouble);
+  by("sample").onclick = () => api.sample().then(take).catch(onTrouble);
   const { formats, limits } = await api.capabilities();
   const pictures = formats.documents.filter((name) => !DOCUMENTS.includes(name));
   say(by("formats-read"), "welcome.formats", { pictures: pictures.join(", ") });
