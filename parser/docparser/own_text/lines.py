@@ -27,12 +27,13 @@ SHIFT = 1 << 24  # pixels, so that a baseline above the page is a number above 0
 IDEOGRAPHS = re.compile(r"[\u1100-\u11ff\u2e80-\u9fff\uac00-\ud7af\uf900-\ufaff\ufe30-\ufe4f\uff00-\uffef]")
 SPACED = re.compile(r"[\uac00-\ud7af]")  # Hangul has blanks between words
 HYPHENS = "-\u2010\u00ad"
+RAISED = str.maketrans("0123456789+-\u2212=()", "⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻⁻⁼⁽⁾")  # without its level, 10³ would be another number
 
 
 @dataclasses.dataclass(frozen=True)
 class Word:
     """``script`` is 1 where the word, or its end that is a Word of its own then, is raised (a superscript), -1 where it
-    is lowered, 0 on the line. ``joined``: no blank stands before it."""
+    is lowered, 0 on the line. A raised number is in Unicode's superscripts. ``joined``: no blank stands before it."""
 
     text: str
     box: Box
@@ -184,6 +185,8 @@ def _lines(each: np.ndarray, em: np.ndarray, line: np.ndarray, script: np.ndarra
         strict=True,
     ):
         text = unicodedata.normalize("NFC", letters[begin:end]).replace("\u00ad", "-")
+        if level == 1 and any(map(str.isdecimal, text)):
+            text = text.translate(RAISED)
         word = Word(text, Box(*low, *high), level, joined=not apart)
         if new:
             found.append([word])

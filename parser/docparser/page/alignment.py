@@ -35,6 +35,7 @@ LEAST_RUN = 2  # letters; a single equal one between others that differ is equal
 
 Op = tuple[str, int, int, int, int]  # equal, replace, delete or insert; letters of the VLM's text, and of the page's
 MARKS = re.compile(f"{TABLE_MARKS.pattern}|{TEXT_MARKS.pattern}")
+RAISED = re.compile(r"<sup>[^<>]*</sup>")
 AT_MARK = re.compile(f" *({TABLE_MARKS.pattern}) *")
 LEAST = 0.5  # agreement: below it the two are not the same text, in this order
 
@@ -200,7 +201,9 @@ def repaired(both: Alignment, *, whole: bool) -> str | None:
     if agreement is None or agreement < LEAST:
         return None
     parts = [_part(both, op, whole) for op in both.ops]
-    return AT_MARK.sub(r"\1", "".join(parts) + both.vlm.gaps[-1]).strip()
+    text = AT_MARK.sub(r"\1", "".join(parts) + both.vlm.gaps[-1]).strip()
+    # The page's own raised numbers are superscripts already, and the VLM's mark raises them.
+    return RAISED.sub(lambda raised: unicodedata.normalize("NFKC", raised[0]), text)
 
 
 def is_misread(both: Alignment) -> bool:
@@ -218,7 +221,7 @@ def _part(both: Alignment, op: Op, whole: bool) -> str:
     if tag == "equal":
         return "".join(
             _gap(vlm.gaps[at], page.gaps[other + at - begin], *_beside(both, other + at - begin))
-            + page.shown[other + at - begin]
+            + _sign(vlm.shown[at], page.shown[other + at - begin])
             for at in range(begin, end)
         )
     keeps = both.is_formula(op) or _reaches_over_a_mark(both, begin, end)
@@ -230,6 +233,11 @@ def _part(both: Alignment, op: Op, whole: bool) -> str:
         return "".join(MARKS.findall("".join(vlm.gaps[begin:end])))
     before = vlm.gaps[begin] if begin < end else ""
     return _gap(before, page.gaps[other], *_beside(both, other)) + page.text(other, last)
+
+
+def _sign(vlm: str, page: str) -> str:
+    """Of two equal ones the page's, unless the VLM alone has seen that it is raised."""
+    return vlm if unicodedata.decomposition(vlm[:1]).startswith("<super>") else page
 
 
 def _beside(both: Alignment, at: int) -> tuple[str, str]:

@@ -266,8 +266,11 @@ def _together(parts: list[BlockText]) -> BlockText:
 
 
 def _has_formulas(said: BlockText) -> bool:
-    """Lowered letters, and signs that only formulas have. A raised number may be that of a footnote."""
-    return any(word.script < 0 for line in said.lines for word in line.words) or any(map(_is_of_formulas, said.text))
+    """Lowered letters, a raised one by itself, and signs that only formulas have. A raised number is Unicode's, and
+    several raised letters are an ordinal's or a mark's ("4th", "TM")."""
+    words = [word for line in said.lines for word in line.words if word.script]
+    exponents = (word.script > 0 and len(word.text) == 1 and word.text.isalpha() for word in words)
+    return any(word.script < 0 for word in words) or any(exponents) or any(map(_is_of_formulas, said.text))
 
 
 def _is_of_formulas(sign: str) -> bool:

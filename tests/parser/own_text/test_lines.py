@@ -39,7 +39,7 @@ CASES = {
     "kerned": (b"BT /Helvetica 12 Tf 60 300 Td [(W)80(e k)-20(er)10(n)] TJ ET", "We kern"),
     "broken at a hyphen": (text("These are docu-", y=300) + text("ments.", y=285), "These are documents."),
     "a hyphen of its own": (text("He read the A-", y=300) + text("B file.", y=285), "He read the A- B file."),
-    "superscript": (text("x", size=12) + text("2", x=66.5, y=305, size=7) + text("is", x=75, size=12), "x2 is"),
+    "superscript": (text("x", size=12) + text("2", x=66.5, y=305, size=7) + text("is", x=75, size=12), "x² is"),
     "letters for one glyph": (text("a!ce"), "affice"),
 }
 
@@ -59,7 +59,7 @@ def test_raised_and_lowered_ends_are_words_of_their_own():
     )
     ((line,),) = (block.lines for block in own_text(pdf(content)).blocks([PAGE]))
     assert [(word.text, word.script, word.joined) for word in line.words if word.script] == [
-        ("2", 1, True),
+        ("²", 1, True),
         ("2", -1, True),
     ]
 

@@ -167,6 +167,10 @@ NOT_PLAIN: dict[str, tuple[Line, list[Boxed]]] = {
         Line("x i", Box(0, 110, 30, 130), (Word("x", Box(0, 110, 10, 130)), Word("i", Box(20, 115, 30, 135), -1))),
         [],
     ),
+    "a raised letter": (
+        Line("xn", Box(0, 110, 30, 130), (Word("x", Box(0, 110, 10, 130)), Word("n", Box(20, 105, 30, 115), 1, True))),
+        [],
+    ),
     "an operator": (line("for all x \u2208 y", 0, 110), []),
     "an italic letter": (line("where \U0001d465 is", 0, 110), []),
     "a formula's box": (line("where x is", 0, 110), [("inline_formula", (60, 110, 80, 130))]),

@@ -20,6 +20,8 @@ TEXTS = [
     (r"where \(x_i^2\), is small", "where xi2, is small", 1, [], r"where \(x_i^2\), is small"),
     (r"\(x\) is smal1 here", "x is small here", 0.9091, [("smal1", "small")], r"\(x\) is small here"),
     ("E=mc<sup>2</sup> holds", "E=mc2 holds", 1, [], "E=mc<sup>2</sup> holds"),
+    ("E=mc<sup>2</sup> holds", "E=mc\u00b2 holds", 1, [], "E=mc<sup>2</sup> holds"),
+    ("10\u00b3 m2 of", "103 m\u00b2 of", 1, [], "10\u00b3 m\u00b2 of"),
     ("nothing alike", "zzz qqq", 0, [("nothing alike", "zzz qqq")], None),
     ("", "", None, [], None),
 ]
