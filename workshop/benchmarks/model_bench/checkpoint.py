@@ -75,7 +75,8 @@ def config(ids: dict[str, int], text_layers: int, vision_layers: int) -> dict[st
         "video_token_id": ids["<unk>"],
         "vision_start_token_id": ids["<|IMAGE_START|>"],
         "vision_end_token_id": ids["<|IMAGE_END|>"],
-        "vision_config": {**VISION, "num_hidden_layers": vision_layers},
+        # llama.cpp's converter finds the tower by its architecture.
+        "vision_config": {"architectures": ["PaddleOCRVisionModel"], **VISION, "num_hidden_layers": vision_layers},
     }
 
 
