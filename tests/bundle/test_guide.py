@@ -98,17 +98,6 @@ def test_both_languages_of_a_page_show_the_same_commands(page: str):
     assert [commands(block) for block in chinese] == [commands(block) for block in english]
 
 
-@pytest.mark.parametrize("page", ["docs/check.md", "docs/zh-CN/check.md"])
-def test_what_the_guide_says_that_tools_print_is_what_their_page_says(page: str):
-    """tests/e2e holds docs/tools.md against the tools; the guide shows some of its lines, cut short by `...`."""
-    printed = {line for block in all_blocks(ROOT / "docs/tools.md") for line in block.text.splitlines()}
-    (shown,) = (block for block in all_blocks(ROOT / page) if block.text.startswith("$ scripts/selftest.sh"))
-    for line in shown.text.splitlines():
-        begin, cut, _ = line.partition("...")
-        same = line in printed or (cut and any(one.startswith(begin) for one in printed))
-        assert line.startswith("$ ") or same, f"{line!r}: docs/tools.md has no such line"
-
-
 def test_the_demo_prints_the_same_in_both_languages():
     english, chinese = (
         next(block.text for block in all_blocks(ROOT / name) if "# Clean Water" in block.text)
