@@ -61,20 +61,8 @@ class ReferenceModel:
 
     def inputs(self, case: Case) -> dict[str, torch.Tensor]:
         """A case as the model takes it, on the CPU: the prompt's tokens, then those of ``case.answer``."""
-        images = [Image.fromarray(image) for image in case.images]
-        size = {"shortest_edge": case.min_pixels, "longest_edge": case.max_pixels}
-        options: dict[str, Any] = {"images": images, "images_kwargs": {"size": size}} if images else {}
-        if case.videos:
-            # The frames are those that the model sees already.
-            frames = {"size": video_size(len(case.videos[0]), case.max_pixels), "do_sample_frames": False}
-            options |= {"videos": [torch.from_numpy(one).permute(0, 3, 1, 2) for one in case.videos]}
-            options |= {"videos_kwargs": frames}
         with explained(self.device):
-            inputs = dict(
-                self.processor(
-                    text=[case.prompt], return_tensors="pt", text_kwargs={"add_special_tokens": False}, **options
-                )
-            )
+            inputs = processed(self.processor, case)
         if case.answer:
             answer = torch.tensor([case.answer])
             inputs["input_ids"] = torch.cat([inputs["input_ids"], answer], 1)
@@ -134,6 +122,22 @@ class ReferenceModel:
         self.model = None
         gc.collect()
         self.device.empty_cache()
+
+
+def processed(processor: Any, case: Case) -> dict[str, torch.Tensor]:
+    """What a family's processor makes of a case, but for its answer. Raises ValueError for shapes that it refuses."""
+    options: dict[str, Any] = {}
+    if case.images:
+        size = {"shortest_edge": case.min_pixels, "longest_edge": case.max_pixels}
+        options = {"images": [Image.fromarray(image) for image in case.images], "images_kwargs": {"size": size}}
+    if case.videos:
+        # The frames are those that the model sees already.
+        frames = {"size": video_size(len(case.videos[0]), case.max_pixels), "do_sample_frames": False}
+        options |= {"videos": [torch.from_numpy(one).permute(0, 3, 1, 2) for one in case.videos]}
+        options |= {"videos_kwargs": frames}
+    return dict(
+        processor(text=[case.prompt], return_tensors="pt", text_kwargs={"add_special_tokens": False}, **options)
+    )
 
 
 @contextmanager

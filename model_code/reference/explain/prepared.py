@@ -17,8 +17,11 @@ from transformers.utils import logging as transformers_logging
 from tool_errors import UsageError
 
 from .. import clips, pictures, prompts
+from ..cases import Case
 from ..checkpoint import model_type
 from ..families import FAMILIES, video_size
+from ..inference import pixels_of
+from ..model import processed
 from .item import Item, Tower, grid_of
 from .positions import AXES, position_ids, spans
 
@@ -45,9 +48,7 @@ class Prepared:
         family = FAMILIES[kind]
         if any(are_videos) and family.video is None:
             raise UsageError(f"{options.files[are_videos.index(True)]}: {family.name} reads no video")
-        limits = (options.min_pixels or family.min_pixels, options.max_pixels or family.max_pixels)
-        if not 0 < limits[0] <= limits[1]:
-            raise UsageError(f"--min_pixels {limits[0]} and --max_pixels {limits[1]}: expected 0 < min <= max")
+        limits = pixels_of(options, family)
         config = AutoConfig.from_pretrained(options.model)
         tokenizer = AutoTokenizer.from_pretrained(options.model)
         read = [
@@ -55,14 +56,15 @@ class Prepared:
             for file, video in zip(options.files, are_videos, strict=True)
         ]
         media = "".join(str(family.video) if video else family.image for video in are_videos)
-        inputs = process(
-            family.processor(options.model, tokenizer),
-            prompts.Form.of(options.model).complete(media + options.prompt),
-            read,
-            are_videos,
-            limits,
-            options.max_pixels,
-        )
+        case = Case(prompts.Form.of(options.model).complete(media + options.prompt), [], *limits)
+        for array, video in zip(read, are_videos, strict=True):
+            (case.videos if video else case.images).append(array)
+        if len({len(video) for video in case.videos}) > 1:
+            raise UsageError("videos with different numbers of frames have different bounds; explain them one by one")
+        try:
+            inputs = processed(family.processor(options.model, tokenizer), case)
+        except ValueError as error:
+            raise UsageError(f"the processor refuses them: {error}") from error
         ids = inputs["input_ids"][0].tolist()
         places = {getattr(config, name) for name in ("image_token_id", "video_token_id") if hasattr(config, name)}
         runs = spans(ids, places)
@@ -71,7 +73,7 @@ class Prepared:
         items = []
         for file, video, array, run in zip(options.files, are_videos, read, runs, strict=True):
             frames = len(array) if video else 0
-            size = video_size(frames, options.max_pixels or family.max_pixels) if video else {}
+            size = video_size(frames, limits[1]) if video else {}
             within = (size["shortest_edge"], size["longest_edge"]) if video else limits
             items.append(
                 Item(
@@ -112,37 +114,3 @@ class Prepared:
                 text = json.dumps(self.tokenizer.decode(self.ids[begin:end]), ensure_ascii=False)
                 yield begin, end, text if len(text) <= SHOWN else text[:SHOWN] + "..."
             begin = end
-
-
-def process(
-    processor: Any,
-    prompt: str,
-    read: list[np.ndarray],
-    are_videos: list[bool],
-    limits: tuple[int, int],
-    max_pixels: int | None,
-) -> dict[str, torch.Tensor]:
-    """What the family's processor makes of it. Raises UsageError for shapes that it refuses."""
-    from PIL import Image
-
-    images = [Image.fromarray(one) for one, video in zip(read, are_videos, strict=True) if not video]
-    videos = [torch.from_numpy(one).permute(0, 3, 1, 2) for one, video in zip(read, are_videos, strict=True) if video]
-    options: dict[str, Any] = {}
-    if images:
-        options |= {
-            "images": images,
-            "images_kwargs": {"size": {"shortest_edge": limits[0], "longest_edge": limits[1]}},
-        }
-    made: dict[str, torch.Tensor] = {}
-    if len({len(video) for video in videos}) > 1:
-        raise UsageError("videos with different numbers of frames have different bounds; explain them one by one")
-    if videos:
-        size = video_size(len(videos[0]), max_pixels or limits[1])
-        options |= {"videos": videos, "videos_kwargs": {"size": size, "do_sample_frames": False}}
-    try:
-        made |= dict(
-            processor(text=[prompt], return_tensors="pt", text_kwargs={"add_special_tokens": False}, **options)
-        )
-    except ValueError as error:
-        raise UsageError(f"the processor refuses them: {error}") from error
-    return made
