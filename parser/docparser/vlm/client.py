@@ -112,12 +112,16 @@ class VlmClient:
         faults, pause = 0, FIRST_PAUSE_S
         nobody_since: float | None = None
         while True:
+            asked = self._asked
             try:
                 reply = await self._one_call(body, request_id, guard)
             except BlockRefused as refused:
                 self.presence.answered()
-                if self._asked and "logprob" in str(refused):
-                    log.warning("the VLM server gives no log-probabilities, so blocks have no confidence: %s", refused)
+                if asked and "logprob" in str(refused):
+                    if self._asked:  # calls that were under way are refused, too
+                        log.warning(
+                            "the VLM server gives no log-probabilities, so blocks have no confidence: %s", refused
+                        )
                     self._asked = {}
                     continue
                 return Reply("", BlockNote("refused", str(refused)))
