@@ -68,12 +68,14 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         remove_stale(settings.spool_dir)
         traces.start(settings)
+        keys_watched = asyncio.create_task(keys.watch())
         scheduler.start()
         offload.start()
         await jobs.start()
         try:
             yield
         finally:
+            keys_watched.cancel()
             await jobs.close()
             await scheduler.close()
             await readiness.close()

@@ -28,6 +28,7 @@ from docparser.parsing.result import PageOutcome
 from docparser.worker.messages import ParsedPage
 from tests.jobs.test_suspects import SimulatedService, runner_of
 from tests.support.job_place import Place
+from tests.support.off_the_loop import off_the_loop
 from tests.support.wait import WAIT_S
 
 FAILED: NotedBlock = {"block_id": 1, "kind": "failed", "message": "engine dead"}
@@ -93,7 +94,8 @@ def run(place: Place, runner: JobRunner, job_id: str) -> tuple[Job, list[Step]]:
                 await asyncio.sleep(0.01)
         await runner.close()
 
-    asyncio.run(scenario())
+    with off_the_loop():
+        asyncio.run(scenario())
     job, _, steps, _ = place.store.look(job_id)
     return job, steps
 

@@ -15,7 +15,8 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from prometheus_client import CollectorRegistry
+from prometheus_client import CollectorRegistry, generate_latest
+from starlette.requests import Request
 
 from docparser.clients.allowance import Allowance, ClientMetrics
 from docparser.clients.audit import AuditLog
@@ -23,6 +24,8 @@ from docparser.clients.key_ring import KeyRing
 from docparser.clients.keys import digest
 from docparser.clients.usage import UsageLedger
 from docparser.contract.schemas import ParseOptions
+from docparser.convert.names import How
+from docparser.documents.spool import Document
 from docparser.errors import (
     DataDirFull,
     InvalidJob,
@@ -34,9 +37,9 @@ from docparser.errors import (
     StorageDamaged,
     StorageUnavailable,
 )
-from docparser.http import service_info
+from docparser.http import answers, service_info
 from docparser.http.dialects import docling
-from docparser.http.jobs import events, routes
+from docparser.http.jobs import events, results, routes
 from docparser.http.jobs.requests import _last_part
 from docparser.http.jobs.results import _picture
 from docparser.jobs.links import STEP_S
@@ -47,9 +50,11 @@ from docparser.jobs.storage.callbacks import CallbackState, Told
 from docparser.jobs.storage.states import JobState, StepState
 from docparser.jobs.submission import Submission, check_submission
 from docparser.models.served_model import ServedModel
+from docparser.models.vlm_probe import ReplicaCount
 from docparser.settings import Settings
 from tests.jobs.test_suspects import Ready, SimulatedService
 from tests.support.job_place import Place
+from tests.support.off_the_loop import off_the_loop
 from tests.support.wait import WAIT_S
 
 ME = digest("key")[:16]
@@ -64,6 +69,7 @@ class Presence(Ready):
     def __init__(self) -> None:
         self.conditions: dict[str, Callable[[], str]] = {}
         self.asked: list[float] = []
+        self.replicas = ReplicaCount(Settings())  # of no address
 
     def add_condition(self, name: str, trouble: Callable[[], str]) -> None:
         self.conditions[name] = trouble
@@ -83,11 +89,15 @@ Made = Callable[..., JobService]
 
 
 @pytest.fixture
-def make(tmp_path: Path) -> Iterator[Made]:
+def registry() -> CollectorRegistry:
+    return CollectorRegistry()
+
+
+@pytest.fixture
+def make(tmp_path: Path, registry: CollectorRegistry) -> Iterator[Made]:
     made: list[JobService] = []
 
     def make(entry: str = "", **settings: Any) -> JobService:
-        registry = CollectorRegistry()
         ring = KeyRing(f"sha256:{digest('key')} name=me {entry}")
         allowance = Allowance(ring, UsageLedger(tmp_path / "usage.sqlite3"), ClientMetrics(registry))
         own = Settings(**{"data_dir": tmp_path, "min_free_mib": 0, **settings})
@@ -254,6 +264,54 @@ def test_pictures_alone_are_given_out_and_damage_is_kept_in_mind(make: Made, tmp
     with pytest.raises(StorageDamaged):
         _picture(service, job_id, 1, "a.jpg")
     assert place.store.look(job_id)[2][0].state is StepState.FAILED
+
+
+FORM = b"".join(
+    b'--x\r\nContent-Disposition: form-data; name="%s"\r\n\r\n%s\r\n' % part
+    for part in ((b'file"; filename="a.pdf', b"%PDF-1.4"), (b"model", b"PaddleOCR-VL"))
+)
+
+
+async def nothing(*_: Any, **__: Any) -> None:
+    pass
+
+
+def test_nothing_that_blocks_is_done_in_the_event_loop(make: Made, tmp_path: Path, registry, monkeypatch):
+    service, place = make(), Place(tmp_path)
+    job_id = place.submit(2)
+    stored(place, job_id, 1, "one")
+    place.queue.fail(place.claim(), "WorkerLost", "lost", join=False)
+    metrics = SimpleNamespace(exposition=lambda replicas: generate_latest(registry))
+    state = SimpleNamespace(
+        jobs=service, readiness=service._readiness, settings=service._settings, intake=None, metrics=metrics
+    )
+    scope = {"type": "http", "method": "GET", "path": "/", "query_string": b"", "server": ("parser", 80), "state": {}}
+    scope |= {"app": SimpleNamespace(state=state), "headers": [(b"content-type", b"multipart/form-data; boundary=x")]}
+
+    async def receive() -> dict[str, Any]:
+        return {"type": "http.request", "body": FORM + b"--x--\r\n"}
+
+    request = Request(scope, receive)
+    permission = service.links.path(job_id, "").split("/")[-2]
+
+    async def scenario() -> None:
+        await results.jsonl(job_id, permission, request)
+        await results.picture(job_id, permission, 1, "a.jpg", request)
+        await results.page(job_id, 2, request)
+        await routes.state(job_id, request)
+        await routes.submit(request)
+        await service_info.metrics(request)
+        await docling._submitted(request, io.BytesIO(b"%PDF-1.4"), docling.DoclingOptions(), "a.pdf")
+        async with results.local_files(service, place.store.job(job_id), "pdf"):
+            pass
+        source, how = Document("a.pdf", "PDF"), How(chunk_tokens=1)
+        await answers.converted(request, (), 1, "a.pdf", "pdf", source, how)
+
+    blocks = SimpleNamespace(isfile=lambda path: asyncio.run(nothing()))  # no event loop may run in another one
+    monkeypatch.setattr(answers, "os", SimpleNamespace(path=blocks))
+    monkeypatch.setattr(answers, "from_child", nothing)
+    with off_the_loop():
+        asyncio.run(asyncio.wait_for(scenario(), WAIT_S))
 
 
 def capacity(service: JobService) -> dict[str, Any]:

@@ -30,7 +30,7 @@ def says(parser: JobsParser, words: str) -> None:
     answer = parser.submit(blank_pages(1))
     assert answer.status_code == 503 and int(answer.headers["Retry-After"]) > 0, answer.text
     assert "PARSER_DATA_DIR" in answer.json()["msg"]
-    assert parser.metrics()["docparser_jobs_ready"] == 0
+    wait_for(lambda: parser.metrics()["docparser_jobs_ready"] == 0)  # as the keeper saw it last
     assert parser.client.get("/health").status_code == 200
 
 

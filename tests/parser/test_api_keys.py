@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import re
 import subprocess
@@ -23,8 +24,7 @@ HASH = "sha256:" + "a1" * 32
 
 
 @pytest.fixture(autouse=True)
-def _look_each_time(monkeypatch, tmp_path):
-    monkeypatch.setattr(key_ring, "LOOK_S", 0.0)
+def _no_keys_around(monkeypatch, tmp_path):
     monkeypatch.setenv("PARSER_DATA_DIR", str(tmp_path / "data"))
     for name in ("PARSER_API_KEYS", "PARSER_API_KEYS_FILE"):
         monkeypatch.delenv(name, raising=False)
@@ -106,17 +106,42 @@ class TestFiles:
         ring = KeyRing(required_file=path)
         assert ring.find("one") and not ring.find("two")
         self.write(path, f"sha256:{digest('two')} name=second")
+        ring.look()
         assert ring.find("two") and not ring.find("one")
+
+    def test_files_are_watched_beside_the_event_loop_and_after_a_fault_too(self, tmp_path, monkeypatch, caplog):
+        ring, stamp, faults = KeyRing(optional_file=tmp_path / "keys"), key_ring._stamp, [OSError("odd")]
+        monkeypatch.setattr(key_ring, "LOOK_S", 0.0)
+
+        def blocks(path: Path) -> key_ring.Stamp:
+            asyncio.run(asyncio.sleep(0))  # refused in an event loop
+            if faults:
+                raise faults.pop()
+            return stamp(path)
+
+        async def watched() -> None:
+            watch = asyncio.create_task(ring.watch())
+            self.write(tmp_path / "keys", f"sha256:{digest('two')}")
+            async with asyncio.timeout(60):
+                while not ring.find("two"):
+                    await asyncio.sleep(0.001)
+            watch.cancel()
+
+        monkeypatch.setattr(key_ring, "_stamp", blocks)
+        asyncio.run(watched())
+        assert [record.message for record in caplog.records] == ["the files of keys cannot be watched"]
 
     def test_a_mistake_changes_nothing_and_is_logged(self, tmp_path, caplog):
         path = tmp_path / "keys"
         self.write(path, f"sha256:{digest('one')}")
         ring = KeyRing(required_file=path)
         self.write(path, f"sha256:{digest('two')}", "my-secret-key")
+        ring.look(), ring.look()
         assert ring.find("one") and not ring.find("two")
         assert "line 2" in caplog.text and "my-secret-key" not in caplog.text
-        assert len(caplog.records) == 1, "once, and not with each request"
+        assert len(caplog.records) == 1, "once, and not with each look"
         path.unlink()
+        ring.look()
         assert ring.find("one"), "a file that is away changes nothing"
 
     def test_an_emptied_file_opens_nothing(self, tmp_path):
@@ -124,6 +149,7 @@ class TestFiles:
         self.write(path, f"sha256:{digest('one')}")
         ring = KeyRing(required_file=path)
         self.write(path)
+        ring.look()
         assert ring and not ring.find("one")
 
     def test_the_first_key_closes_an_open_service(self, tmp_path):
@@ -131,6 +157,7 @@ class TestFiles:
         ring = KeyRing.of(settings)
         assert not ring
         self.write(tmp_path / "api_keys", f"sha256:{digest('one')}")
+        ring.look()
         assert ring and ring.find("one")
 
     def test_one_name_is_one_client(self, tmp_path):

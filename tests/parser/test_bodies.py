@@ -16,7 +16,7 @@ from starlette.datastructures import UploadFile
 from docparser.clients.shares import ConcurrencyLimit, Shares
 from docparser.connections.protocol import Pace
 from docparser.contract import strict_json
-from docparser.documents.intake import decode, decode_into
+from docparser.documents.intake import decode_into
 from docparser.errors import DocumentTooLarge, InvalidRequest, SpoolFull, TooBusy
 from docparser.http.bodies import CHUNK, IN_MEMORY, Bodies, Body
 from docparser.http.strict_reading import StrictRequest, file_name, form_of
@@ -270,8 +270,8 @@ class TestLongMember:
 
     @pytest.mark.parametrize("text", ["%%%%", "QUI=QUI=", "QUJ", "QUI=" + "QUJD", "", "data:x,QUJD", "é"])
     def test_what_is_no_base64_is_none_in_pieces_either(self, text):
-        with pytest.raises(InvalidRequest) as whole:
-            decode(text)
+        with io.BytesIO() as file, pytest.raises(InvalidRequest) as whole:
+            decode_into(file, [text.encode()])
         with io.BytesIO() as file, pytest.raises(InvalidRequest) as parts:
             head, data = (text[:6], text[6:]) if text.startswith("data") else ("", text)
             decode_into(file, [head.encode() + data.encode()[:4], data.encode()[4:]])

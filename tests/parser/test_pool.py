@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import asyncio
+import errno
+import threading
 from collections import Counter
 from types import SimpleNamespace
 from typing import Any
@@ -16,6 +18,7 @@ from docparser.parsing.metrics import Metrics
 from docparser.parsing.pool import State, WorkerPool
 from docparser.parsing.scheduler import PageScheduler
 from docparser.settings import Settings
+from docparser.worker import process
 from docparser.worker.messages import Answer, Ready, RequestTask, ServersState
 from docparser.worker.process import ProcessEnded
 
@@ -112,6 +115,9 @@ class Process:
 
     def __init__(self, settings: Settings, name: str) -> None:
         self._messages = self.script.pop(0)
+        if isinstance(self._messages[0], BlockingIOError | RuntimeError):
+            Process.ended += 1  # there is nothing to end
+            raise self._messages[0]
         self.slot = SimpleNamespace(task=7)
         assert name == "worker-0"
 
@@ -192,7 +198,10 @@ def test_one_that_cannot_start_says_why_and_is_tried_after_pauses_that_grow(monk
     failures: list[list[Any]] = [
         [Answer(0, NotReady("no model"))],
         [TimeoutError()],
-        *([ProcessEnded()] for _ in "abcd"),
+        [ProcessEnded()],
+        [BlockingIOError(errno.EAGAIN, "no process is left")],
+        [RuntimeError("can't start new thread")],
+        [OSError("got end of file during message")],
     ]
     _, told, pauses = asyncio.run(lives(monkeypatch, *failures, [Ready("paddle"), ProcessEnded()], [ProcessEnded()]))
     longest = pool.RESTART_PAUSES_S[-1]
@@ -201,8 +210,27 @@ def test_one_that_cannot_start_says_why_and_is_tried_after_pauses_that_grow(monk
     assert said[0] == (State.BROKEN, "no model")
     assert said[1][1] == "the models were not loaded within 60 s (PARSER_START_TIMEOUT_S)"
     assert "ended while it loaded its models" in said[2][1]
+    assert [words.partition("cannot be started ")[2] for _, words in said[3:6]] == [
+        f"([Errno {errno.EAGAIN}] no process is left)",
+        "(can't start new thread)",
+        "(got end of file during message)",
+    ]
     assert said[6] == (State.RESTARTING, State.RESTARTING.value)
     assert told.count("none left") == 7, "after a start that failed, and not while one is hoped for"
+
+
+def test_a_worker_whose_thread_cannot_be_started_leaves_no_process(monkeypatch: pytest.MonkeyPatch):
+    done: list[str] = []
+
+    def no_thread(thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    simulated = SimpleNamespace(kill=lambda: done.append("kill"), wait=lambda: done.append("wait"))
+    monkeypatch.setattr(process.subprocess, "Popen", lambda *_, **__: simulated)
+    monkeypatch.setattr(threading.Thread, "start", no_thread)
+    with pytest.raises(RuntimeError):
+        process.WorkerProcess(Settings(), "worker-0")
+    assert done == ["kill", "wait"]
 
 
 def test_closing_ends_the_workers_that_are_there_and_one_that_is_just_started(monkeypatch: pytest.MonkeyPatch):

@@ -51,6 +51,12 @@ def test_the_page_of_the_container_is_counted():
     assert from_page("# TYPE vllm:requests gauge\nvllm:requests 3.0\n") is None
 
 
+def blocks() -> str:
+    """A condition that waits for a storage. In an event loop, asyncio refuses to run another one."""
+    asyncio.run(asyncio.sleep(0))
+    return ""
+
+
 @pytest.mark.server
 @pytest.mark.parametrize(("least", "ready"), [(1, True), (2, True), (3, False)])
 def test_readiness_wants_as_many_as_the_setting_says(vlm: SimulatedVlm, least: int, ready: bool):
@@ -61,6 +67,7 @@ def test_readiness_wants_as_many_as_the_setting_says(vlm: SimulatedVlm, least: i
 
     async def check():
         found = Readiness(own, pool, ServedModel.of(own))
+        found.add_condition("jobs", blocks)
         try:
             return await found.check()
         finally:

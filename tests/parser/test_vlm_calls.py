@@ -298,6 +298,24 @@ def test_a_server_without_probabilities_is_asked_without(pauses: list[float], ca
     assert sum("gives no log-prob" in record.message for record in caplog.records) == 1
 
 
+def test_no_block_is_lost_that_was_under_way_when_probabilities_were_refused(caplog: pytest.LogCaptureFixture):
+    client = client_of(confidence=True)
+    refusals = asyncio.Barrier(4)
+
+    async def call(*_: object) -> Reply:
+        if client._asked:
+            await refusals.wait()
+            raise BlockRefused("logprobs are not allowed")
+        return Reply(TEXT_OF)
+
+    async def page() -> list[Reply]:
+        return await asyncio.gather(*(client.read_block({}, "r", TEXT) for _ in range(4)))
+
+    client._call = call
+    assert [reply.text for reply in run(page())] == [TEXT_OF] * 4
+    assert sum("gives no log-prob" in record.message for record in caplog.records) == 1
+
+
 @pytest.mark.parametrize(
     ("second", "text", "kind"),
     [

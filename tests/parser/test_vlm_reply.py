@@ -7,7 +7,7 @@ import json
 
 import pytest
 
-from docparser.vlm.reply import NotACompletion, Stream, error_text, from_json, tokens_of
+from docparser.vlm.reply import NotACompletion, Stream, error_text, from_json
 
 
 def sse(*deltas: dict, finish: str | None = "stop", done: bool = True) -> bytes:
@@ -48,10 +48,6 @@ def test_tokens_are_those_that_the_server_counted_last():
     for odd in ('"x"', "5", "{}", '{"prompt_tokens": -1, "completion_tokens": 1}', '{"prompt_tokens": 1.5}', "null"):
         stream.feed(f'data: {{"choices": [], "usage": {odd}}}\n\n'.encode())
     assert stream.tokens == (300, 40)
-    assert tokens_of(b'{"usage": {"prompt_tokens": 3, "completion_tokens": 4}}') == (3, 4) and tokens_of(b"{}") == (
-        0,
-        0,
-    )
 
 
 def test_a_stream_that_breaks_off_is_not_complete():
@@ -78,9 +74,10 @@ def test_what_is_no_event_stream_is_named(data):
 
 
 def test_one_json_object():
-    choice = {"message": {"content": "text"}, "finish_reason": "length"}
-    assert from_json(json.dumps({"choices": [choice]}).encode()) == ("text", "length")
-    assert from_json(b'{"choices": [{"message": {"content": null}}]}') == ("", None)
+    choice = {"message": {"content": "text"}, "finish_reason": "length", "logprobs": {"content": [{"logprob": 0.0}]}}
+    answer = {"choices": [choice], "usage": {"prompt_tokens": 3, "completion_tokens": 4}}
+    assert from_json(json.dumps(answer).encode()) == ("text", "length", (3, 4), 1.0)
+    assert from_json(b'{"choices": [{"message": {"content": null}}]}') == ("", None, (0, 0), None)
 
 
 @pytest.mark.parametrize(
@@ -132,4 +129,4 @@ def test_characters_that_no_document_holds_are_replaced():
     message = {"choices": [{"delta": {"content": told}, "message": {"content": told}, "finish_reason": "stop"}]}
     stream = Stream()
     stream.feed(b"data: " + json.dumps(message).encode() + b"\n\n")
-    assert stream.text == from_json(json.dumps(message).encode())[0] == "a\ufffdb\ufffdc\ufffdd\ufffde\tf\ng 😀"
+    assert stream.text == from_json(json.dumps(message).encode()).text == "a\ufffdb\ufffdc\ufffdd\ufffde\tf\ng 😀"

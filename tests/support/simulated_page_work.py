@@ -75,6 +75,9 @@ class PageWork:
         threading.Thread(target=self._loop.run_forever, name="vlm-calls", daemon=True).start()
         asyncio.run_coroutine_threadsafe(self.vlm.open(), self._loop).result()
 
+    def expect(self, number: int) -> None:
+        """An early cancellation is kept in mind as any other."""
+
     def cancel(self, number: int) -> None:
         self._cancelled.add(number)
         if call := self._calls.get(number):

@@ -7,11 +7,10 @@ mistake changes nothing: the keys stay as they were, and the log names the line.
 
 from __future__ import annotations
 
+import asyncio
 import ipaddress
 import logging
 import os
-import threading
-import time
 from pathlib import Path
 
 from docparser.clients.keys import Key, digest, parse_entry
@@ -38,8 +37,6 @@ class KeyRing:
         self._listed = listed
         self._required_file = required_file
         self._files = [path for path in dict.fromkeys((required_file, optional_file)) if path is not None]
-        self._lock = threading.Lock()
-        self._looked = time.monotonic()
         self._stamps = self._look()
         self._keys, self._clients = _index(self._read())
         self._asks = bool(self._keys)
@@ -61,41 +58,41 @@ class KeyRing:
 
     def __bool__(self) -> bool:
         """Whether a key is needed."""
-        self._refresh()
         return self._asks
 
     def find(self, sent: str) -> Key | None:
         """The entry of a key that a client sent; it may have expired."""
-        self._refresh()
         return self._keys.get(digest(sent)) if sent else None
 
     def client(self, identity: str) -> Key | None:
         """The newest key of a client, which has its name and its quotas."""
-        self._refresh()
         return self._clients.get(identity)
 
     def keys(self) -> list[Key]:
-        self._refresh()
         return list(self._keys.values())
 
-    def _refresh(self) -> None:
-        if time.monotonic() - self._looked < LOOK_S:
-            return
-        with self._lock:
-            if time.monotonic() - self._looked < LOOK_S:
-                return
-            self._looked = time.monotonic()
-            stamps = self._look()
-            if stamps == self._stamps:
-                return
-            self._stamps = stamps
+    async def watch(self) -> None:
+        """Read changed files again, until it is cancelled: in a thread, for the network that holds them may be away."""
+        while True:
+            await asyncio.sleep(LOOK_S)
             try:
-                self._keys, self._clients = _index(self._read())
-            except NotReady as exc:
-                log.error("the keys stay as they were: %s", exc)
-                return
-            self._asks = self._asks or bool(self._keys)
-            log.info("keys were read again: %d", len(self._keys))
+                await asyncio.to_thread(self.look)
+            except Exception:
+                log.exception("the files of keys cannot be watched")
+
+    def look(self) -> None:
+        """Read the files again if one has changed."""
+        stamps = self._look()
+        if stamps == self._stamps:
+            return
+        self._stamps = stamps
+        try:
+            self._keys, self._clients = _index(self._read())
+        except NotReady as exc:
+            log.error("the keys stay as they were: %s", exc)
+            return
+        self._asks = self._asks or bool(self._keys)
+        log.info("keys were read again: %d", len(self._keys))
 
     def _look(self) -> list[Stamp]:
         return [_stamp(path) for path in self._files]

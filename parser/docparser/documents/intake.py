@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import binascii
 import contextlib
 import io
 import re
@@ -38,26 +37,12 @@ def is_url(file: str) -> bool:
     return re.match(r"[a-zA-Z][a-zA-Z0-9+.-]*://", file) is not None
 
 
-def decode(file: str) -> bytes:
-    """The bytes of the request's ``file``; blanks and a ``data:...;base64,`` prefix are accepted.
+def decode_into(file: BinaryIO, pieces: Iterable[bytes]) -> None:
+    """Write what base64 stands for that comes in pieces; blanks and a ``data:...;base64,`` prefix, whole in the first
+    piece, are accepted.
 
     Raises InvalidRequest for what is not base64, and for an empty document.
     """
-    if file.startswith("data:"):
-        head, comma, file = file.partition(",")
-        if not comma or not head.endswith(";base64"):
-            raise InvalidRequest("file: a data URL must be of the form data:<type>;base64,<content>")
-    try:
-        data = base64.b64decode("".join(file.split()), validate=True)
-    except (binascii.Error, ValueError) as exc:
-        raise InvalidRequest(f"file: not base64 ({exc}); send the document's bytes in base64") from None
-    if not data:
-        raise InvalidRequest(f"file: the document is empty; expected {SUPPORTED} in base64")
-    return data
-
-
-def decode_into(file: BinaryIO, pieces: Iterable[bytes]) -> None:
-    """``decode`` for base64 that comes in pieces, the first of which holds the whole prefix. Raises InvalidRequest."""
     rest, padded, begun = b"", False, False
     try:
         for piece in pieces:
@@ -154,7 +139,9 @@ class DocumentIntake:
                     fetched.seek(0)
                 yield fetched
         else:
-            with io.BytesIO(await asyncio.to_thread(decode, file)) as content:
+            with io.BytesIO() as content:
+                await asyncio.to_thread(decode_into, content, [file.encode("utf-8", "replace")])
+                content.seek(0)
                 yield content
 
     def decoded(self, pieces: Iterable[bytes]) -> contextlib.AbstractContextManager[BinaryIO]:

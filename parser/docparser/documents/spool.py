@@ -38,12 +38,12 @@ class OpenDocument:
 
 
 @contextlib.contextmanager
-def disk_errors() -> Iterator[None]:
+def disk_errors(of: str = "document") -> Iterator[None]:
     """Raises SpoolFull for errors of the disk."""
     try:
         yield
     except OSError as exc:
-        raise SpoolFull(f"The parser's disk cannot take the document ({exc.strerror}); see PARSER_SPOOL_DIR.") from None
+        raise SpoolFull(f"The parser's disk cannot take the {of} ({exc.strerror}); see PARSER_SPOOL_DIR.") from None
 
 
 @contextlib.contextmanager

@@ -138,7 +138,7 @@ async def converted(
     """
 
     args = {"name": name, "format": format, "how": dataclasses.asdict(how), "source": (source.path, source.format)}
-    opened = [source.path] if format == "pdf" and os.path.isfile(source.path) else []
+    opened = [source.path] if format == "pdf" and await asyncio.to_thread(os.path.isfile, source.path) else []
     what = f"format: this document is not available as {format}"
     named = {"Content-Disposition": disposition(name, SUFFIXES[format])} if download or format not in SHOWN else {}
     return await from_child(

@@ -103,7 +103,7 @@ class JobService:
         readiness.add_condition("jobs", self.keeper.words)
         Gauge(
             "docparser_jobs_ready", "1 while jobs can be stored; /health/ready says why not.", registry=registry
-        ).set_function(lambda: not self.keeper.words())
+        ).set_function(lambda: not self.keeper.trouble)
         self._watch: asyncio.Task[None] | None = None
 
     def _read_links(self) -> None:

@@ -222,7 +222,8 @@ class StepWork:
         return PageRecord(folder, sha256, page["width"], page["height"], size)
 
     async def _join(self, claim: Claim, options: ParseOptions) -> None:
-        steps = [(step, step.folder) for step in self._store.look(claim.job.id)[2] if step.folder]
+        _, _, found, _ = await asyncio.to_thread(self._store.look, claim.job.id)
+        steps = [(step, step.folder) for step in found if step.folder]
         read, damaged = await asyncio.to_thread(self._read, claim, steps)
         if damaged:
             await asyncio.to_thread(self._damage.before_joining, claim, damaged)
@@ -236,7 +237,11 @@ class StepWork:
             new, files = pages.repack(page, text, files)
             folder, sha256, size = await asyncio.to_thread(self._files.keep_page, claim.job.id, step.number, new, files)
             records[step.number] = PageRecord(folder, sha256, new["width"], new["height"], size)
-        await asyncio.to_thread(self._queue.joined, claim, records)
+        await asyncio.to_thread(self._replace, claim, steps, records)
+
+    def _replace(self, claim: Claim, steps: list[tuple[Step, str]], records: dict[int, PageRecord]) -> None:
+        """Both in one thread: an end of the service does not come between them."""
+        self._queue.joined(claim, records)
         for _, folder in steps:
             self._files.remove_page(claim.job.id, folder)
 

@@ -121,7 +121,8 @@ class Readiness:
         self._conditions: dict[str, Callable[[], str]] = {}
 
     def add_condition(self, name: str, trouble: Callable[[], str]) -> None:
-        """Ready only while ``trouble`` returns "". Its words are a problem, and the state is listed under ``name``."""
+        """Ready only while ``trouble``, which may block, returns "". Its words are a problem, and the state is listed
+        under ``name``."""
         self._conditions[name] = trouble
 
     def when_other(self, tell: Callable[[Collection[str]], None]) -> None:
@@ -170,7 +171,7 @@ class Readiness:
             vlm["selfTestPassed"] = self._selftest.passed
         states: dict[str, Any] = {"layout": layout, "vlm": vlm, "isolation": {"lacks": self._lacking}}
         for name, trouble in self._conditions.items():
-            words = trouble()
+            words = await asyncio.to_thread(trouble)
             states[name] = {"ready": not words}
             problems += [words] if words else []
         return cast(States, states), problems

@@ -169,19 +169,20 @@ class WorkerPool:
         """Body of a worker's thread: starts the process, reads its messages, and starts it again when it ends."""
         failures = 0
         while not self._closing.is_set():
-            process = WorkerProcess(self._settings, f"worker-{worker.number}")
-            with self._lock:
-                worker.process = process
-                if self._closing.is_set():  # close() has already killed the others
-                    process.kill()
+            process = None
             try:
+                process = WorkerProcess(self._settings, f"worker-{worker.number}")
+                with self._lock:
+                    worker.process = process
+                    if self._closing.is_set():  # close() has already killed the others
+                        process.kill()
                 first = process.receive(self._settings.start_timeout_s)
                 if isinstance(first, Answer):
                     assert isinstance(first.value, ParserError), "before Ready, a worker answers with an error only"
                     raise first.value
                 if isinstance(first, Ready):
                     worker.layout_engine = first.layout_engine
-            except (ParserError, TimeoutError, ProcessEnded) as exc:
+            except (ParserError, TimeoutError, ProcessEnded, OSError, RuntimeError) as exc:  # no process, or no thread
                 worker.state = State.BROKEN
                 self._start_error = _describe_start(exc, self._settings)
                 failures += 1
@@ -198,7 +199,8 @@ class WorkerPool:
                     self._past_counts.update(worker.servers.counts)
                     self._last_loss = max(self._last_loss, worker.servers.last_loss)
                 worker.process, worker.servers = None, None
-            process.end()
+            if process is not None:
+                process.end()
             if not self._closing.is_set():
                 pause = RESTART_PAUSES_S[min(failures, len(RESTART_PAUSES_S) - 1)]
                 log.error("worker-%d: %s; next start in %.0f s", worker.number, self.not_ready_because, pause)
@@ -227,4 +229,6 @@ def _describe_start(exc: Exception, settings: Settings) -> str:
         return str(exc)
     if isinstance(exc, TimeoutError):
         return f"the models were not loaded within {settings.start_timeout_s:.0f} s (PARSER_START_TIMEOUT_S)"
-    return "a worker process ended while it loaded its models; the log says why"
+    if isinstance(exc, ProcessEnded):
+        return "a worker process ended while it loaded its models; the log says why"
+    return f"a worker process cannot be started ({exc})"

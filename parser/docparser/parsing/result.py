@@ -21,7 +21,8 @@ from docparser.contract.answers import (
     PageSize,
     Report,
 )
-from docparser.errors import InvalidRequest, ParserError, SpoolFull, VlmUnavailable
+from docparser.documents.spool import disk_errors
+from docparser.errors import InvalidRequest, ParserError, VlmUnavailable
 from docparser.worker.messages import ParsedPage
 
 IN_MEMORY = 8 << 20  # bytes of one request
@@ -157,14 +158,10 @@ class EntryStore:
 
     def put(self, index: int, entry: bytes) -> None:
         """Raises SpoolFull."""
-        try:
+        with disk_errors("result"):
             self._file.seek(self._end)
             self._file.write(entry)
             self._file.flush()
-        except OSError as exc:
-            raise SpoolFull(
-                f"The parser's disk cannot take the result ({exc.strerror}); see PARSER_SPOOL_DIR."
-            ) from None
         self._places[index] = (self._end, len(entry))
         self._end += len(entry)
 

@@ -34,12 +34,11 @@ from docparser.vlm.repetition import Guard, cut_repetition, repeated_tail
 from docparser.vlm.reply import (
     ASKED,
     BROKEN_OFF,
+    Completion,
     NotACompletion,
     Stream,
-    confidence_in,
     error_text,
     from_json,
-    tokens_of,
 )
 from selftest.tiny_image import tiny_request, tiny_request_id
 
@@ -112,12 +111,16 @@ class VlmClient:
         faults, pause = 0, FIRST_PAUSE_S
         nobody_since: float | None = None
         while True:
+            asked = self._asked
             try:
                 reply = await self._one_call(body, request_id, guard)
             except BlockRefused as refused:
                 self.presence.answered()
-                if self._asked and "logprob" in str(refused):
-                    log.warning("the VLM server gives no log-probabilities, so blocks have no confidence: %s", refused)
+                if asked and "logprob" in str(refused):
+                    if self._asked:  # calls that were under way are refused, too
+                        log.warning(
+                            "the VLM server gives no log-probabilities, so blocks have no confidence: %s", refused
+                        )
                     self._asked = {}
                     continue
                 return Reply("", BlockNote("refused", str(refused)))
@@ -189,14 +192,13 @@ class VlmClient:
             try:
                 if "event-stream" in response.headers.get("Content-Type", ""):
                     return await self._read_events(response, began, guard)
-                answer = await response.read()
-                text, reason = from_json(answer)
+                answer = from_json(await response.read())
             except NotACompletion as exc:
                 raise not_a_completion(exc) from None
-        if reason in BROKEN_OFF:
+        if answer.finish_reason in BROKEN_OFF:
             raise aiohttp.ClientPayloadError("it ended its answer early")
         self.limit.answered(None)
-        return self._finished(text, reason, guard, tokens_of(answer), confidence_in(answer))
+        return self._finished(answer, guard)
 
     def _raise_for_status(self, url: str, response: aiohttp.ClientResponse, words: str) -> None:
         """Raises the exception for an answer other than 200."""
@@ -246,11 +248,10 @@ class VlmClient:
             raise aiohttp.ClientPayloadError("it ended its answer early")
         self.limit.answered(first)
         confidence = stream.probabilities.confidence
-        return self._finished(stream.text, stream.finish_reason, guard, stream.tokens, confidence)
+        return self._finished(Completion(stream.text, stream.finish_reason, stream.tokens, confidence), guard)
 
-    def _finished(
-        self, text: str, finish_reason: str | None, guard: Guard, tokens: tuple[int, int], confidence: float | None
-    ) -> Reply:
+    def _finished(self, answer: Completion, guard: Guard) -> Reply:
+        text, finish_reason, tokens, confidence = answer
         period = repeated_tail(text, guard)
         if period:
             return self._cut(text, period, tokens)

@@ -8,7 +8,7 @@ import json
 import math
 import re
 from html.parser import HTMLParser
-from typing import Any
+from typing import Any, NamedTuple
 
 # vLLM's fields: the sampled token's own log-probability, and no other token's.
 ASKED = {"logprobs": True, "top_logprobs": 0}
@@ -117,26 +117,26 @@ class Stream:
         return (self.done or self.finish_reason is not None) and self.finish_reason not in BROKEN_OFF
 
 
-def from_json(body: bytes) -> tuple[str, str | None]:
-    """Text and finish_reason of a completion that came in one piece. Raises NotACompletion."""
+class Completion(NamedTuple):
+    """``tokens``: of the prompt and of the text. ``confidence``: from 0 to 1, or None where the server does not say."""
+
+    text: str
+    finish_reason: str | None
+    tokens: tuple[int, int]
+    confidence: float | None
+
+
+def from_json(body: bytes) -> Completion:
+    """One that came in one piece. Raises NotACompletion."""
+    probabilities = TokenProbabilities()
     try:
-        choice = json.loads(body)["choices"][0]
-        content = choice["message"]["content"]
-        return printable(content or ""), reason_of(choice)
+        answer = json.loads(body)
+        choice = answer["choices"][0]
+        text, reason = printable(choice["message"]["content"] or ""), reason_of(choice)
+        probabilities.add(choice)
+        return Completion(text, reason, counted(answer) or (0, 0), probabilities.confidence)
     except (ValueError, KeyError, TypeError, IndexError, AttributeError, RecursionError) as exc:
         raise NotACompletion(f"it is {body[:80]!r}") from exc
-
-
-def confidence_in(body: bytes) -> float | None:
-    """That of the text of a completion that came in one piece, None where it does not say."""
-    probabilities = TokenProbabilities()
-    probabilities.add(json.loads(body)["choices"][0])
-    return probabilities.confidence
-
-
-def tokens_of(body: bytes) -> tuple[int, int]:
-    """Tokens of the prompt and of the text of a completion that came in one piece, 0 where it does not say."""
-    return counted(json.loads(body)) or (0, 0)
 
 
 def counted(answer: dict[str, Any]) -> tuple[int, int] | None:

@@ -41,6 +41,7 @@ from docparser.worker.text_jobs import JOBS, JoinFrozen, JoinSent, ReadPage, to_
 log = logging.getLogger(__name__)
 
 WRITERS = ("word", "join", "join_sent")  # jobs that may make a Word file, for which PaddleX wants a folder
+CancelledBy = Callable[[Callable[[], None]], None]  # gets what ends a task
 QUICK, MOST = 2, 6  # tasks at a time; see ChildPool
 
 
@@ -86,6 +87,24 @@ def page_reader(settings: Settings) -> PageReader:
     return PageLoop(settings)
 
 
+class Cancellation:
+    """Of one task. Any thread may cancel it, also before it is known how."""
+
+    def __init__(self) -> None:
+        self._cancelled = False
+        self._how: Callable[[], None] = lambda: None
+
+    def cancel(self) -> None:
+        self._cancelled = True
+        self._how()
+
+    def by(self, how: Callable[[], None]) -> None:
+        """``how`` may be called twice."""
+        self._how = how
+        if self._cancelled:
+            how()
+
+
 class PageWork:
     """Performs tasks. Many threads call ``do``; they take turns with the baton.
 
@@ -99,7 +118,7 @@ class PageWork:
         self._pages = page_reader(settings)
         self._pages.warm_up()
         self._baton = baton
-        self._cancel: dict[int, Callable[[], None]] = {}  # of the tasks that can be
+        self._tasks: dict[int, Cancellation] = {}  # those that have not ended
         self._lock = threading.Lock()
         self.pixels = 0  # of all pages in memory
 
@@ -116,39 +135,48 @@ class PageWork:
     def vlm(self) -> VlmClient:
         return self._pages.vlm.client
 
+    def expect(self, number: int) -> None:
+        """``do`` will get this task; from now on it can be cancelled."""
+        self._tasks[number] = Cancellation()
+
     def cancel(self, number: int) -> None:
-        cancel = self._cancel.get(number)
-        if cancel is not None:
-            cancel()
+        if (task := self._tasks.get(number)) is not None:
+            task.cancel()
 
     def do(self, run: RunTask, on_waiting: Callable[[], None], report: Callable[[object], None]) -> Any:
-        """The answer to a task; ``on_waiting`` is called whenever the CPU becomes free before the answer is there, and
-        ``report`` gets ReadingIsSlow and ReadingEnded.
+        """The answer to a task that was expected; ``on_waiting`` is called whenever the CPU becomes free before the
+        answer is there, and ``report`` gets ReadingIsSlow and ReadingEnded.
 
         Raises ParserError, Abandoned if the task was cancelled.
         """
         number, task = run.number, run.task
+        cancelled_by = self._tasks[number].by
         hold = Hold(self._baton, run, on_waiting, report)
-        if isinstance(task, ParsePage):
-            return self._do_page(number, task, hold, report)
-        if not isinstance(task, CountPages):
-            on_waiting()
-            return self._join(number, task)
-        gone = threading.Event()
-        self._cancel[number] = gone.set
         try:
-            with hold:
-                return hold.read(lambda reading: self._reader.count_pages(task.document, reading), gone.is_set)
+            if isinstance(task, ParsePage):
+                return self._do_page(number, task, hold, report, cancelled_by)
+            if isinstance(task, CountPages):
+                return self._count_pages(task, hold, cancelled_by)
+            on_waiting()
+            return self._join(task, cancelled_by)
         finally:
-            del self._cancel[number]
+            del self._tasks[number]
 
-    def _do_page(self, number: int, task: ParsePage, hold: Hold, report: Callable[[object], None]) -> ParsedPage:
+    def _count_pages(self, task: CountPages, hold: Hold, cancelled_by: CancelledBy) -> int:
+        gone = threading.Event()
+        cancelled_by(gone.set)
+        with hold:
+            return hold.read(lambda reading: self._reader.count_pages(task.document, reading), gone.is_set)
+
+    def _do_page(
+        self, number: int, task: ParsePage, hold: Hold, report: Callable[[object], None], cancelled_by: CancelledBy
+    ) -> ParsedPage:
         request_id = f"{task.request_id}-p{task.index + 1}"
         reading = SMALL_PRINT if task.small_print else BlockReading()
         run = PageRun(request_id, hold.lent, reading, task.options.answer.places, find_grid)
         if task.early and task.options.restructure is None:
             run.listener = self._early(number, task, run, report)
-        self._cancel[number] = run.cancel
+        cancelled_by(run.cancel)
         try:
             with traces.span("worker", task.trace), hold:
                 run.check()
@@ -159,8 +187,6 @@ class PageWork:
             if isinstance(exc, PageCancelled) or run.cancelled:
                 raise Abandoned("Nobody waits for this page any more.") from None
             raise
-        finally:
-            del self._cancel[number]
 
     def _parse_page(self, task: ParsePage, run: PageRun, hold: Hold) -> ParsedPage:
         clock = _Clock()
@@ -240,9 +266,9 @@ class PageWork:
             notes.append({"block_id": None, "kind": "too_large", "message": str(exc)})
             return None
 
-    def _join(self, number: int, task: JoinPages | JoinClientPages) -> list[bytes]:
+    def _join(self, task: JoinPages | JoinClientPages, cancelled_by: CancelledBy) -> list[bytes]:
         call = JobHandle()
-        self._cancel[number] = call.cancel
+        cancelled_by(call.cancel)
         job: JoinFrozen | JoinSent
         if isinstance(task, JoinPages):
             name, count = "join", len(task.frozen)
@@ -254,8 +280,6 @@ class PageWork:
             return self._children.run(name, job, "pages: joining them", pages=count, call=call).split(b"\n")
         except ChildCancelled:
             raise Abandoned("Nobody waits for these pages any more.") from None
-        finally:
-            del self._cancel[number]
 
 
 class _Clock:

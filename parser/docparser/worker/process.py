@@ -61,6 +61,7 @@ class WorkerProcess:
     """``receive`` belongs to one thread; any thread may call ``send`` and ``kill``, which never block."""
 
     def __init__(self, settings: Settings, name: str) -> None:
+        """Raises OSError and RuntimeError where the system has no process, no memory or no thread to give."""
         self._connection, theirs = multiprocessing.Pipe()
         with theirs, open(os.memfd_create("baton"), "r+b") as memory:
             memory.truncate(mmap.PAGESIZE)
@@ -82,11 +83,12 @@ class WorkerProcess:
         self._outbox: queue.SimpleQueue[memoryview | None] = queue.SimpleQueue()
         self.send(settings)  # among them secrets, which neither its environment nor its zygote gets
         self._writer = threading.Thread(target=self._write, name=f"{name}-writer", daemon=True)
-        self._writer.start()
-
-    @property
-    def pid(self) -> int:
-        return self._process.pid
+        try:
+            self._writer.start()
+        except RuntimeError:
+            self._process.kill()
+            self._process.wait()
+            raise
 
     def send(self, message: object) -> None:
         """Raises what pickling raises, RecursionError for instance: the sender's request fails, and no other."""

@@ -77,6 +77,7 @@ class TaskRunner:
                     self._running.add(message.number)
                     if message.apart:
                         self._apart.add(message.number)
+                self._work.expect(message.number)
                 self._threads.submit(self._do, message)
 
     def _do(self, message: RunTask) -> None:

@@ -133,7 +133,9 @@ def decode(choices: Choices) -> None:
     file = choices.text(WORDS)
     try:
         intake.is_url(file)
-        intake.check_type(intake.decode(file), choices.one((None, 0, 1)))
+        content = io.BytesIO()
+        intake.decode_into(content, [file.encode("utf-8", "replace")])
+        intake.check_type(content.getvalue(), choices.one((None, 0, 1)))
     except (InvalidRequest, InvalidDocument) as error:
         error_response(422, str(error))
 

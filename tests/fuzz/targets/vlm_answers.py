@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from docparser.vlm.repetition import PAGE, TABLE, TEXT, cut_repetition, repeated_tail
-from docparser.vlm.reply import NotACompletion, Stream, confidence_in, error_text, from_json
+from docparser.vlm.reply import NotACompletion, Stream, error_text, from_json
 from tests.fuzz.choices import Choices, dumped
 from tests.fuzz.verdict import Broken
 
@@ -23,10 +23,10 @@ def target(data: bytes) -> None:
     elif kind == 2:
         body = event(choices) if choices.chance(2) else choices.rest()
         try:
-            text, reason = from_json(body)
+            text, reason, _, confidence = from_json(body)
             if not isinstance(text, str) or not isinstance(reason, str | None):
                 raise Broken("a completion is a text and why it ended")
-            share(confidence_in(body))
+            share(confidence)
         except NotACompletion:
             pass
         if not isinstance(error_text(body), str):

@@ -12,7 +12,7 @@ import pytest
 from docparser.page.provenance import Certainty, Provenance, add_members
 from docparser.vlm.client import Reply
 from docparser.vlm.failures import BlockNote
-from docparser.vlm.reply import ASKED, Stream, confidence_in
+from docparser.vlm.reply import ASKED, Stream, from_json
 from tests.support import samples
 from tests.support.simulated_vlm import default_answer, prompt_of
 
@@ -33,7 +33,7 @@ def both_ways(*parts: object) -> list[float | None]:
         stream.feed(b"data: " + json.dumps({"choices": [choice]}).encode() + b"\n\n")
     assert stream.text == "text" * len(parts), "whatever is wrong with them, the text is there"
     whole = {"choices": [{"message": {"content": "text"}, "logprobs": parts[0]}]}
-    return [stream.probabilities.confidence] + [confidence_in(json.dumps(whole).encode())] * (len(parts) == 1)
+    return [stream.probabilities.confidence] + [from_json(json.dumps(whole).encode()).confidence] * (len(parts) == 1)
 
 
 def test_it_is_the_geometric_mean_of_the_tokens_probabilities():

@@ -23,6 +23,7 @@ from docparser.errors import Abandoned, BoundExceeded, DocumentTooSlow, Unreadab
 from docparser.page import frozen
 from docparser.page.run import BlockReading, PageCancelled, PageReading, PageRun
 from docparser.sandbox.pool import Cancelled as ChildCancelled
+from docparser.sandbox.pool import JobHandle
 from docparser.settings import Settings
 from docparser.small_print import grid
 from docparser.small_print.reading import SMALL_PRINT
@@ -101,8 +102,9 @@ def task(*, early: bool = False, small_print: bool = False, text_layer: str = "o
 
 def do(parts: Any, what: Any, told: list[object] | None = None) -> Any:
     told = [] if told is None else told
+    parts.work.expect(1)
     answer = parts.work.do(RunTask(1, what), lambda: told.append("free"), told.append)
-    assert parts.work._cancel == {} and parts.work._baton.idle
+    assert parts.work._tasks == {} and parts.work._baton.idle
     return answer
 
 
@@ -191,7 +193,26 @@ def test_what_fails_for_a_page_that_nobody_waits_for_is_no_error(
     parts.while_read = fail
     with pytest.raises(told):
         do(parts, task())
-    assert parts.work.pixels == 0 and parts.work._cancel == {} and parts.work._baton.idle
+    assert parts.work.pixels == 0 and parts.work._tasks == {} and parts.work._baton.idle
+
+
+@pytest.mark.parametrize("what", [task(), CountPages(DOCUMENT), JoinClientPages(b"body", 1, 9)])
+def test_a_task_can_be_cancelled_before_it_begins(parts: Any, what: Any):
+    def count_pages(document: Document, reading: Reading) -> int:
+        assert reading.cancelled()
+        raise Abandoned("cancelled")
+
+    def run(*arguments: Any, call: JobHandle, **options: Any) -> bytes:
+        assert call.cancelled
+        raise ChildCancelled
+
+    parts.count_pages, parts.run = count_pages, run
+    parts.work.expect(1)
+    parts.work.cancel(1)
+    with pytest.raises(Abandoned):
+        parts.work.do(RunTask(1, what), lambda: None, lambda event: None)
+    parts.work.cancel(1)  # it has ended: nothing
+    assert parts.work._tasks == {}
 
 
 def test_pages_are_counted_with_the_baton_and_can_be_cancelled(parts: Any):

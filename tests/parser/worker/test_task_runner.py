@@ -57,13 +57,18 @@ class Work:
 
     def __init__(self, settings: Settings, baton: object, children: object) -> None:
         self.pixels = 0
-        self.cancelled: list[int] = []
-        self.cancel = self.cancelled.append
+        self.told: list[tuple[str, int]] = []
         limit = SimpleNamespace(in_flight=1, waiting=0, limit=8)
         presence = SimpleNamespace(last_answer=5.0, last_loss=4.0)
         self.vlm = SimpleNamespace(limit=limit, presence=presence, counts={"calls": 3})
         self.layout_server: Any = None
         self.done: Callable[..., object] = lambda run, on_waiting, report: f"answer {run.number}"
+
+    def expect(self, number: int) -> None:
+        self.told.append(("expect", number))
+
+    def cancel(self, number: int) -> None:
+        self.told.append(("cancel", number))
 
     def do(self, run: RunTask, on_waiting: Callable[[], None], report: Callable[[object], None]) -> object:
         return self.done(run, on_waiting, report)
@@ -137,7 +142,8 @@ def test_tasks_run_are_answered_and_make_room(runner: Any, monkeypatch: pytest.M
         RunTask(3, NOTHING),
     ]
     runner.run()
-    assert (runner._running, runner._apart, runner._work.cancelled) == ({1, 2, 3}, {2}, [7])
+    assert (runner._running, runner._apart) == ({1, 2, 3}, {2})
+    assert runner._work.told == [("expect", 1), ("cancel", 7), ("expect", 2), ("expect", 3)]
     assert sent(runner) == [Ready("paddle"), RequestTask()]
     turn.set()
     runner._threads.shutdown()

@@ -249,7 +249,9 @@ async def _submitted(request: Request, content: BinaryIO, options: DoclingOption
         "optionalPayload": options.reading(),
         "pageRanges": options.page_ranges(),
     }
-    submission = check_submission(fields, content, file_name=name, idempotency_key=None, served=served)
+    submission = await asyncio.to_thread(
+        check_submission, fields, content, file_name=name, idempotency_key=None, served=served
+    )
     job_id, _ = await keep(request, contextlib.nullcontext(submission))
     job, _, _ = await _look(request, job_id)
     return SafeJSON(_described(options.task(job_id), job))

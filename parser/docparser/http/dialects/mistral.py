@@ -42,7 +42,7 @@ class UploadedFile:
     size: int  # bytes
     created: float
     owner: str
-    file: BinaryIO
+    path: str  # requests that read it at the same time open it each for itself
 
 
 class UploadedFiles:
@@ -70,7 +70,7 @@ class UploadedFiles:
             stack.callback(self._shares.give_back, holder, counted)
             context = filled(self._folder, lambda file: shutil.copyfileobj(content, file, CHUNK))
             file = await asyncio.to_thread(stack.enter_context, context)
-            kept = UploadedFile(secrets.token_hex(16), name, size, time.time(), owner, file)
+            kept = UploadedFile(secrets.token_hex(16), name, size, time.time(), owner, file.name)
             timer = asyncio.get_running_loop().call_later(KEPT_S, self._remove, kept.id)
             stack.callback(timer.cancel)
             self._files[kept.id] = kept
@@ -167,11 +167,13 @@ async def _document(body: OcrRequest, request: Request) -> AsyncIterator[Documen
     with named(where):
         if where == "document.file_id" or ours:
             kept = _uploads(request).get(ours[1] if ours else text, request.state.key_id)
-            document = intake.from_upload(kept.file)
+            with open(kept.path, "rb") as content:  # a deletion does not take it away from here
+                async with intake.from_upload(content) as document:
+                    content.close()
+                    yield document
         else:
-            document = intake.from_field(text or field(request, ""), None, body_of(request).charge)
-        async with document as found:
-            yield found
+            async with intake.from_field(text or field(request, ""), None, body_of(request).charge) as document:
+                yield document
 
 
 @form_router.post(

@@ -42,7 +42,9 @@ async def read_submission(request: Request, served: ServedModel, intake: Documen
         fields = await _json(request)
         async with _document(request, fields, intake) as document:
             name = _last_part(fields["fileUrl"])
-            yield check_submission(fields, document, file_name=name, idempotency_key=key, served=served)
+            yield await asyncio.to_thread(
+                check_submission, fields, document, file_name=name, idempotency_key=key, served=served
+            )
         return
     async with form_of(request, max_fields=50) as form:
         file = form.get("file")
@@ -50,7 +52,9 @@ async def read_submission(request: Request, served: ServedModel, intake: Documen
             raise InvalidJob("file: missing; send multipart/form-data with a part `file`, or JSON with `fileUrl`")
         fields = {name: value for name, value in form.items() if isinstance(value, str)}
         name = file.filename or "document"
-        yield check_submission(fields, file.file, file_name=name, idempotency_key=key, served=served)
+        yield await asyncio.to_thread(
+            check_submission, fields, file.file, file_name=name, idempotency_key=key, served=served
+        )
 
 
 def is_json(request: Request) -> bool:

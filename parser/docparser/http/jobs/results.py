@@ -100,7 +100,7 @@ async def original(job_id: str, number: int, request: Request) -> Response:
 async def jsonl(job_id: str, permission: str, request: Request) -> Response:
     """The pages that have ended, one per line; `docparser.partial` says whether the job still runs."""
     jobs = jobs_of(request)
-    jobs.links.check(job_id, permission)
+    await asyncio.to_thread(jobs.links.check, job_id, permission)
     job, _, steps, _ = await asyncio.to_thread(jobs.store.look, job_id)
     base = base_url(request) + jobs.links.path_with(permission, job_id, "")
     models = await request.app.state.readiness.models_in_use()
@@ -117,7 +117,7 @@ async def jsonl(job_id: str, permission: str, request: Request) -> Response:
 async def picture(job_id: str, permission: str, number: int, name: str, request: Request) -> Response:
     """A picture of a page."""
     jobs = jobs_of(request)
-    left = jobs.links.check(job_id, permission)
+    left = await asyncio.to_thread(jobs.links.check, job_id, permission)
     content = await asyncio.to_thread(_picture, jobs, job_id, number, name)
     kind = mimetypes.guess_type(name)[0] or "application/octet-stream"
     return Response(content, media_type=kind, headers=SAFE | {"Cache-Control": f"private, max-age={min(left, KEPT_S)}"})
@@ -152,7 +152,7 @@ async def page(job_id: str, number: int, request: Request) -> Response:
     step = next((step for step in steps if step.number == number), None)
     if step is None or step.state not in (StepState.DONE, StepState.FAILED):
         raise NoResultYet(f"page {number} of this job has no result" + ("" if job.state.ended else " yet"))
-    base = result_url(request, job.id, "")
+    base = await asyncio.to_thread(result_url, request, job.id, "")
     models = await request.app.state.readiness.models_in_use()
     lines = jobs.results.lines(job, [step], lambda name: base + name, models)
     content = await asyncio.to_thread(lambda: b"".join(lines))
