@@ -349,7 +349,8 @@ def test_a_page_that_is_found_damaged_later_tells_nothing_new(service, receiver)
     job_id = here.place.submit(2, callback=receiver.address("/a"))
     here.place.work()
     here.send_until(lambda: here.is_over(job_id))
-    here.place.queue.damaged(job_id, 1, "unreadable")
+    here.place.queue.damaged(job_id, here.place.store.look(job_id)[2][0], "unreadable")
+    assert here.place.store.look(job_id)[1].failed == 1
     assert here.place.store.job(job_id).state == "done" and here.queue.waiting() == 0
 
 

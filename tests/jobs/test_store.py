@@ -242,9 +242,12 @@ def test_a_damaged_page_is_found_and_can_be_retried(place):
     place.files.write_page(job_id, step.folder, {}, content[:-5])
     with pytest.raises(StorageDamaged, match="not what was written"):
         place.files.page(job_id, step.folder, step.sha256)
-    place.queue.damaged(job_id, 1, "damaged")
-    assert place.store.retry(job_id, "") == 1
+    assert place.queue.damaged(job_id, step, "damaged") is None
+    assert place.store.look(job_id)[1].failed == 1 and place.store.retry(job_id, "") == 1
+    assert place.queue.damaged(job_id, step, "damaged") is None and place.store.look(job_id)[1].queued == 1
     assert [page for _, page in place.work()] == [1]
+    newer = place.queue.damaged(job_id, step, "the folder of before")
+    assert newer == place.store.look(job_id)[2][0] and newer.state == "done", "what replaced it is intact"
 
 
 @in_a_bucket_too

@@ -252,7 +252,7 @@ class StepWork:
                 pages.frozen_of(files)
             except StorageDamaged as exc:
                 damaged[step.number] = str(exc)
-                self._files.check()  # a place that is away is no damage
+                self._files.make_sure()
                 self._files.remove_page(claim.job.id, folder)
             else:
                 read.append((page, files))

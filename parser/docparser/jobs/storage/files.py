@@ -8,6 +8,7 @@ whole or not at all. The database refers to what counts; repair and retention re
 from __future__ import annotations
 
 import abc
+import contextlib
 import hashlib
 import json
 import re
@@ -17,7 +18,7 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from docparser.errors import StorageDamaged
+from docparser.errors import DataDirFull, StorageDamaged
 from docparser.jobs.storage.data_folder import SmallFiles
 
 JOB_ID = re.compile(r"[0-9a-f]{32}")
@@ -58,6 +59,13 @@ class JobFiles(abc.ABC):
     @abc.abstractmethod
     def probe(self) -> None:
         """Use the storage, to see whether it can be used."""
+
+    def make_sure(self) -> None:
+        """``check`` and ``probe``, whatever room there is. Where it raises StorageUnavailable, a page that cannot be
+        read is not damaged."""
+        self.check()
+        with contextlib.suppress(DataDirFull):
+            self.probe()
 
     def storage_id(self) -> str:
         """Tells the storage from others, for every machine alike; made by whichever process comes first."""

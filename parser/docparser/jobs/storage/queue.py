@@ -8,7 +8,7 @@ import time
 from collections.abc import Collection
 
 from docparser.jobs.storage import job_order
-from docparser.jobs.storage.states import JOINING, Job, JobState, to_job
+from docparser.jobs.storage.states import JOINING, Job, JobState, Step, to_job, to_step
 from docparser.jobs.storage.store import end_if_finished, fail_step
 from docparser.jobs.storage.transaction import Database, Membership, Transaction
 
@@ -143,15 +143,26 @@ class StepQueue:
                     (0 if count else 1, time.time() + delay_s, connection.tick(), claim.job.id, claim.number),
                 )
 
-    def damaged(self, job_id: str, number: int, error: str) -> None:
-        """A finished page can no longer be read: it becomes a failed one, which can be retried."""
+    def damaged(self, job_id: str, step: Step, error: str) -> Step | None:
+        """A finished page can no longer be read where ``step`` says: it becomes a failed one, which can be retried.
+
+        If it lies in another folder now, because it was joined meanwhile, nothing changes. Returns it as it is then.
+        """
         with self._database.writing() as connection:
             connection.lock_job(job_id)
-            fail_step(connection, job_id, number, "StorageDamaged", error)
+            row = connection.execute(
+                "SELECT * FROM steps WHERE job_id = ? AND number = ? AND state = 'done'", (job_id, step.number)
+            ).fetchone()
+            if row is None:
+                return None
+            if row["folder"] != step.folder:
+                return to_step(row)
+            fail_step(connection, job_id, step.number, "StorageDamaged", error)
             connection.execute(
                 "UPDATE jobs SET state = 'running' WHERE id = ? AND state IN ('done', 'failed')", (job_id,)
             )
             end_if_finished(connection, job_id)
+        return None
 
     def read_again(self, claim: Claim, pages: dict[int, str]) -> None:
         """Finished pages, by number, that cannot be joined, and why: they wait to be read once more instead of the step
