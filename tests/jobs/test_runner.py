@@ -17,7 +17,7 @@ from docparser.contract.answers import NotedBlock
 from docparser.contract.priority import with_priority
 from docparser.contract.schemas import ParseOptions
 from docparser.documents.spool import Document
-from docparser.errors import InvalidDocument, NotReady, QuotaExceeded
+from docparser.errors import InvalidDocument, NotReady, QuotaExceeded, StorageDamaged
 from docparser.jobs.runner import WATCHED_STEPS, JobRunner
 from docparser.jobs.step_work import BLOCK_TRIES, GONE
 from docparser.jobs.storage.job_order import Wanted
@@ -214,6 +214,31 @@ def test_joined_pages_take_the_place_of_single_ones(place: Place, joins: bool):
         assert [page["block_notes"] for page in pages] == [[], [REFUSED]]
     else:
         assert texts == ["page 1", "page 2"] and job.error == "the pages could not be joined: no page of it fits"
+
+
+@pytest.mark.parametrize("readable", [True, False])
+def test_a_job_that_is_cancelled_while_it_is_joined_keeps_its_single_pages(place: Place, monkeypatch, readable: bool):
+    class Cancelled(Pages):
+        async def join(self, *arguments: Any) -> Any:
+            place.store.cancel(job_id, "")
+            return await super().join(*arguments)
+
+    def unreadable(files: object) -> dict[str, bytes]:
+        place.store.cancel(job_id, "")
+        raise StorageDamaged("of an older release")
+
+    async def scenario() -> None:
+        while claim := place.queue.claim():
+            await steps.do(claim)
+
+    if not readable:
+        monkeypatch.setattr("docparser.jobs.pages.frozen_of", unreadable)
+    steps = runner_of(place, Cancelled(2, FROZEN))._steps
+    options_of(place, job_id := place.submit(), {"restructurePages": True})
+    asyncio.run(scenario())
+    job, _, pages, _ = place.store.look(job_id)
+    assert job.state == "cancelled" and len(pages) == 2
+    assert place.files.page_folders(job_id) == {page.number: [page.folder] for page in pages}
 
 
 def test_a_cancelled_job_ends_its_pages_and_an_orderly_end_gives_them_back(place: Place):

@@ -47,11 +47,12 @@ class Damage:
             self._say(job_id, step.number, words)
         return newer
 
-    def before_joining(self, claim: Claim, pages: dict[int, str]) -> None:
-        """Of these pages, by number, with the words: they are read again, and joined after that."""
+    def before_joining(self, claim: Claim, pages: dict[int, str]) -> bool:
+        """Of these pages, by number, with the words: they are read again, and joined after that. False if the step no
+        longer belongs to this process."""
         for number, words in pages.items():
             self._say(claim.job.id, number, words)
-        self._queue.read_again(claim, pages)
+        return self._queue.read_again(claim, pages)
 
     def _say(self, job_id: str, number: int, words: str) -> None:
         log.error("job %s, page %d: %s", job_id, number, words)

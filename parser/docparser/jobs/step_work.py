@@ -225,7 +225,9 @@ class StepWork:
         steps = [(step, step.folder) for step in self._store.look(claim.job.id)[2] if step.folder]
         read, damaged = await asyncio.to_thread(self._read, claim, steps)
         if damaged:
-            await asyncio.to_thread(self._damage.before_joining, claim, damaged)
+            if await asyncio.to_thread(self._damage.before_joining, claim, damaged):
+                left = [folder for step, folder in steps if step.number in damaged]
+                await asyncio.to_thread(self._remove, claim, left)
             return
         frozen = [pages.frozen_of(files) for _, files in read]
         texts, notes = await self._service.join(frozen, options, self._flow(claim))
@@ -236,15 +238,18 @@ class StepWork:
             new, files = pages.repack(page, text, files)
             folder, sha256, size = await asyncio.to_thread(self._files.keep_page, claim.job.id, step.number, new, files)
             records[step.number] = PageRecord(folder, sha256, new["width"], new["height"], size)
-        await asyncio.to_thread(self._queue.joined, claim, records)
-        for _, folder in steps:
+        joined = await asyncio.to_thread(self._queue.joined, claim, records)
+        left = [folder for _, folder in steps] if joined else [record.folder for record in records.values()]
+        await asyncio.to_thread(self._remove, claim, left)
+
+    def _remove(self, claim: Claim, folders: list[str]) -> None:
+        for folder in folders:
             self._files.remove_page(claim.job.id, folder)
 
     def _read(
         self, claim: Claim, steps: list[tuple[Step, str]]
     ) -> tuple[list[tuple[dict[str, Any], dict[str, bytes]]], dict[int, str]]:
-        """The finished pages and their files, and why some cannot be joined, by number; what is left of those is
-        removed."""
+        """The finished pages and their files, and why some cannot be joined, by number."""
         read, damaged = [], {}
         for step, folder in steps:
             try:
@@ -253,7 +258,6 @@ class StepWork:
             except StorageDamaged as exc:
                 damaged[step.number] = str(exc)
                 self._files.make_sure()
-                self._files.remove_page(claim.job.id, folder)
             else:
                 read.append((page, files))
         return read, damaged

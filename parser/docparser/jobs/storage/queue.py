@@ -111,11 +111,14 @@ class StepQueue:
             _advance_job(connection, claim, join)
         return True
 
-    def joined(self, claim: Claim, records: dict[int, PageRecord]) -> None:
-        """The joined pages replace the single ones, all in one transaction."""
+    def joined(self, claim: Claim, records: dict[int, PageRecord]) -> bool:
+        """The joined pages replace the single ones, all in one transaction.
+
+        Returns False if the step no longer belongs to this process; then nothing refers to the joined pages.
+        """
         with self._database.writing() as connection:
             if not self._delete_finished_step(connection, claim):
-                return
+                return False
             changed = connection.tick()
             for number, record in records.items():
                 connection.execute(
@@ -125,6 +128,7 @@ class StepQueue:
             size = sum(record.bytes for record in records.values())
             connection.execute("UPDATE jobs SET bytes = bytes + ? WHERE id = ?", (size, claim.job.id))
             end_if_finished(connection, claim.job.id)
+        return True
 
     def fail(self, claim: Claim, kind: str, error: str, *, join: bool) -> None:
         """The step failed; the job's other pages are not touched. Joining that failed is not begun again by itself."""
@@ -164,12 +168,15 @@ class StepQueue:
             end_if_finished(connection, job_id)
         return None
 
-    def read_again(self, claim: Claim, pages: dict[int, str]) -> None:
+    def read_again(self, claim: Claim, pages: dict[int, str]) -> bool:
         """Finished pages, by number, that cannot be joined, and why: they wait to be read once more instead of the step
-        that joins. A page that was begun MAX_ATTEMPTS times fails."""
+        that joins. A page that was begun MAX_ATTEMPTS times fails.
+
+        Returns False, and changes nothing, if the step no longer belongs to this process.
+        """
         with self._database.writing() as connection:
             if not self._delete_finished_step(connection, claim):
-                return
+                return False
             for number, words in pages.items():
                 step = (claim.job.id, number)
                 (attempts,) = connection.execute(
@@ -184,6 +191,7 @@ class StepQueue:
                         (connection.tick(), *step),
                     )
             _advance_job(connection, claim, join=True)
+        return True
 
     def cancelled(self, claims: list[Claim]) -> list[Claim]:
         """Those of this process's claims whose job was cancelled meanwhile."""
