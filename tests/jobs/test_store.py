@@ -102,6 +102,26 @@ def test_a_page_that_takes_the_service_down_each_time_ends_some_day(open_place, 
     assert place.store.job(job_id).state is JobState.FAILED
 
 
+@pytest.mark.parametrize(("options", "joins"), [({"restructurePages": True}, True), ({}, False), ({"a": 1}, False)])
+def test_the_others_are_joined_when_the_last_page_is_given_up(open_place, monkeypatch, options, joins):
+    monkeypatch.setattr(queue, "MAX_ATTEMPTS", 1)
+    first, second, third = (open_place() for _ in range(3))
+    job_id = first.submit(2)
+    with first.database.writing() as connection:
+        connection.execute("UPDATE jobs SET options = ? WHERE id = ?", (json.dumps(options), job_id))
+    first.queue.finish(first.claim(), first.record("one"), join=joins)
+    assert first.claim().number == 2
+    first.die()
+    wait_for(functools.partial(reclaims_one, second))
+    claim = second.queue.claim()
+    assert (claim is not None and claim.number == JOINING) == joins
+    assert second.store.job(job_id).state == (JobState.RUNNING if joins else JobState.DONE)
+    if joins:
+        second.die()
+        wait_for(functools.partial(reclaims_one, third))
+        assert third.store.job(job_id).error == f"the pages could not be joined: {queue.LOST}"
+
+
 def test_what_is_finished_for_a_cancelled_job_changes_nothing(place):
     job_id = place.submit(3)
     claim = place.claim()

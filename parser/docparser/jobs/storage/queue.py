@@ -7,6 +7,9 @@ import dataclasses
 import time
 from collections.abc import Collection
 
+from pydantic import ValidationError
+
+from docparser.contract.schemas import ParseOptions
 from docparser.jobs.storage import job_order
 from docparser.jobs.storage.states import JOINING, Job, JobState, Step, to_job, to_step
 from docparser.jobs.storage.store import end_if_finished, fail_step
@@ -83,7 +86,7 @@ class StepQueue:
                 "UPDATE jobs SET document_pages = ?, total_pages = ? WHERE id = ?",
                 (document_pages, len(numbers), claim.job.id),
             )
-            _advance_job(connection, claim, join)  # a rebuilt job may have nothing left to do
+            _advance_job(connection, claim.job.id, join)  # a rebuilt job may have nothing left to do
 
     def finish(self, claim: Claim, record: PageRecord, *, join: bool) -> bool:
         """The page is on the disk. If it is the last one and ``join`` is set, joining is the next step.
@@ -108,7 +111,7 @@ class StepQueue:
                 ),
             )
             connection.execute("UPDATE jobs SET bytes = bytes + ? WHERE id = ?", (record.bytes, claim.job.id))
-            _advance_job(connection, claim, join)
+            _advance_job(connection, claim.job.id, join)
         return True
 
     def joined(self, claim: Claim, records: dict[int, PageRecord]) -> bool:
@@ -135,7 +138,7 @@ class StepQueue:
         with self._database.writing() as connection:
             if self._owns_or_deletes(connection, claim):
                 fail_step(connection, claim.job.id, claim.number, kind, error)
-                _advance_job(connection, claim, join and claim.number != JOINING)
+                _advance_job(connection, claim.job.id, join and claim.number != JOINING)
 
     def requeue(self, claim: Claim, delay_s: float, *, count: bool) -> None:
         """Put the step back into the queue, not before ``delay_s`` from now; ``count``: as one more attempt."""
@@ -190,7 +193,7 @@ class StepQueue:
                         "finished = NULL, not_before = 0, changed = ? WHERE job_id = ? AND number = ?",
                         (connection.tick(), *step),
                     )
-            _advance_job(connection, claim, join=True)
+            _advance_job(connection, claim.job.id, join=True)
         return True
 
     def cancelled(self, claims: list[Claim]) -> list[Claim]:
@@ -222,7 +225,7 @@ class StepQueue:
             for job in jobs:
                 connection.lock_job(job["job_id"])
             rows = connection.execute(
-                "SELECT s.job_id, s.number, s.attempts, j.state FROM steps s JOIN jobs j ON j.id = s.job_id "
+                "SELECT s.job_id, s.number, s.attempts, j.state, j.options FROM steps s JOIN jobs j ON j.id = s.job_id "
                 f"WHERE s.state = 'running' AND s.process IN ({marks})",
                 dead,
             ).fetchall()
@@ -232,7 +235,8 @@ class StepQueue:
                     connection.execute("DELETE FROM steps WHERE job_id = ? AND number = ?", step)
                 elif row["attempts"] >= MAX_ATTEMPTS:
                     fail_step(connection, *step, "ServiceLost", LOST)
-                    end_if_finished(connection, row["job_id"])
+                    join = row["number"] != JOINING and _joins(row["options"])
+                    _advance_job(connection, row["job_id"], join)
                 else:
                     connection.execute(
                         "UPDATE steps SET state = 'queued', process = NULL, changed = ? "
@@ -299,20 +303,28 @@ class StepQueue:
         return True
 
 
-def _advance_job(connection: Transaction, claim: Claim, join: bool) -> None:
+def _joins(options: str) -> bool:
+    """Whether a job with these options, as its row has them, joins its pages."""
+    try:
+        return ParseOptions.model_validate_json(options).restructurePages
+    except ValidationError:  # kept by a release that allowed more
+        return False
+
+
+def _advance_job(connection: Transaction, job_id: str, join: bool) -> None:
     """After a page: queue the joining if it was the last one and some were parsed, or end the job."""
     if join:
         left, done = connection.execute(
             "SELECT count(*) FILTER (WHERE state IN ('queued', 'running')), count(*) FILTER (WHERE state = 'done') "
             "FROM steps WHERE job_id = ?",
-            (claim.job.id,),
+            (job_id,),
         ).fetchone()
         if not left and done:
             connection.execute(
                 "INSERT INTO steps (job_id, number, state, changed) VALUES (?, ?, 'queued', ?) "
                 "ON CONFLICT (job_id, number) DO UPDATE SET state = 'queued', process = NULL, attempts = 0, "
                 "not_before = 0, error = NULL, kind = NULL, finished = NULL, changed = excluded.changed",
-                (claim.job.id, JOINING, connection.tick()),
+                (job_id, JOINING, connection.tick()),
             )
             return
-    end_if_finished(connection, claim.job.id)
+    end_if_finished(connection, job_id)
