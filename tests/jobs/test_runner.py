@@ -204,7 +204,11 @@ def test_joined_pages_take_the_place_of_single_ones(place: Place, joins: bool):
     service = Pages(2, FROZEN)
     service.refuses_to_join = not joins
     options_of(place, job_id := place.submit(), {"restructurePages": True})
+    submitted = place.files.size(job_id)
     job, steps = run(place, runner_of(place, service), job_id)
+    with place.database.reading() as connection:
+        (counted,) = connection.execute("SELECT bytes FROM jobs").fetchone()
+    assert counted - 5 == place.files.size(job_id) - submitted, "retention counts what is there, and the document's 5"
     pages = [place.files.page(job_id, str(step.folder), step.sha256) for step in steps if step.number > 0]
     assert service.joined == [["1", "2"]] and job.state == "done"
     assert all(len(folders) == 1 for folders in place.files.page_folders(job_id).values()), "none is left over"

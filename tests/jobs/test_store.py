@@ -196,7 +196,7 @@ def test_joining_that_fails_ends_the_job_and_can_be_tried_again(place):
     job = place.store.job(job_id)
     assert (job.state, job.error) == (JobState.DONE, "the pages could not be joined: too large")
     assert place.queue.claim() is None and place.store.retry(job_id, "") == 1
-    place.queue.joined(place.queue.claim(), {1: place.record("joined")})
+    place.queue.joined(place.queue.claim(), {1: place.record("joined")}, 3)
     job, _, (step,), _ = place.store.look(job_id)
     assert (job.state, job.error, step.folder) == (JobState.DONE, None, "joined")
 

@@ -32,7 +32,7 @@ from docparser.errors import (
 )
 from docparser.jobs import pages
 from docparser.jobs.result import Damage
-from docparser.jobs.storage.files import JobFiles
+from docparser.jobs.storage.files import JobFiles, size_of
 from docparser.jobs.storage.queue import Claim, PageRecord, StepQueue
 from docparser.jobs.storage.states import JOINING, OPENING, Step
 from docparser.jobs.storage.store import JobStore
@@ -225,10 +225,8 @@ class StepWork:
         steps = [(step, step.folder) for step in self._store.look(claim.job.id)[2] if step.folder]
         read, damaged = await asyncio.to_thread(self._read, claim, steps)
         if damaged:
-            if await asyncio.to_thread(self._damage.before_joining, claim, damaged):
-                left = [folder for step, folder in steps if step.number in damaged]
-                await asyncio.to_thread(self._remove, claim, left)
-            return
+            return await asyncio.to_thread(self._read_again, claim, steps, damaged)
+        replaced = await asyncio.to_thread(lambda: sum(size_of(*page) for page in read))
         frozen = [pages.frozen_of(files) for _, files in read]
         texts, notes = await self._service.join(frozen, options, self._flow(claim))
         for place, note in notes:
@@ -238,12 +236,21 @@ class StepWork:
             new, files = pages.repack(page, text, files)
             folder, sha256, size = await asyncio.to_thread(self._files.keep_page, claim.job.id, step.number, new, files)
             records[step.number] = PageRecord(folder, sha256, new["width"], new["height"], size)
-        joined = await asyncio.to_thread(self._queue.joined, claim, records)
-        left = [folder for _, folder in steps] if joined else [record.folder for record in records.values()]
-        await asyncio.to_thread(self._remove, claim, left)
+        await asyncio.to_thread(self._replace, claim, steps, records, replaced)
 
-    def _remove(self, claim: Claim, folders: list[str]) -> None:
-        for folder in folders:
+    def _read_again(self, claim: Claim, steps: list[tuple[Step, str]], damaged: dict[int, str]) -> None:
+        """Rows and folders; in a thread, so that a cancelled task does not leave it half done."""
+        if self._damage.before_joining(claim, damaged):
+            for step, folder in steps:
+                if step.number in damaged:
+                    self._files.remove_page(claim.job.id, folder)
+
+    def _replace(
+        self, claim: Claim, steps: list[tuple[Step, str]], records: dict[int, PageRecord], replaced: int
+    ) -> None:
+        """The same, by the joined pages of ``records``; without them, if the step was lost meanwhile."""
+        joined = self._queue.joined(claim, records, replaced)
+        for folder in [folder for _, folder in steps] if joined else [record.folder for record in records.values()]:
             self._files.remove_page(claim.job.id, folder)
 
     def _read(

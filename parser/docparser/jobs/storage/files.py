@@ -195,9 +195,9 @@ class JobFiles(abc.ABC):
         """
         name = f"{number:06d}-{secrets.token_hex(8)}"
         stored = page | {FILES: {name: hashlib.sha256(files[name]).hexdigest() for name in sorted(files)}}
-        content = json.dumps(stored, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
+        content = _content(stored)
         self.write_page(job_id, name, files, content)
-        return name, hashlib.sha256(content).hexdigest(), len(content) + sum(map(len, files.values()))
+        return name, hashlib.sha256(content).hexdigest(), size_of(stored, files)
 
     @abc.abstractmethod
     def write_page(self, job_id: str, folder: str, files: dict[str, bytes], page: bytes) -> None: ...
@@ -287,6 +287,15 @@ class JobFiles(abc.ABC):
 
     @abc.abstractmethod
     def remove_page(self, job_id: str, folder: str) -> None: ...
+
+
+def size_of(page: dict[str, Any], files: dict[str, bytes]) -> int:
+    """Bytes that a page takes where it is stored."""
+    return len(_content(page)) + sum(map(len, files.values()))
+
+
+def _content(page: dict[str, Any]) -> bytes:
+    return json.dumps(page, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
 
 
 def by_number(folders: Iterator[str]) -> dict[int, list[str]]:

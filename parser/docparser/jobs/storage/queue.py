@@ -114,8 +114,8 @@ class StepQueue:
             _advance_job(connection, claim.job.id, join)
         return True
 
-    def joined(self, claim: Claim, records: dict[int, PageRecord]) -> bool:
-        """The joined pages replace the single ones, all in one transaction.
+    def joined(self, claim: Claim, records: dict[int, PageRecord], replaced: int) -> bool:
+        """The joined pages replace the single ones, of ``replaced`` bytes together, all in one transaction.
 
         Returns False if the step no longer belongs to this process; then nothing refers to the joined pages.
         """
@@ -128,8 +128,8 @@ class StepQueue:
                     "UPDATE steps SET folder = ?, sha256 = ?, changed = ? WHERE job_id = ? AND number = ?",
                     (record.folder, record.sha256, changed, claim.job.id, number),
                 )
-            size = sum(record.bytes for record in records.values())
-            connection.execute("UPDATE jobs SET bytes = bytes + ? WHERE id = ?", (size, claim.job.id))
+            more = sum(record.bytes for record in records.values()) - replaced
+            connection.execute("UPDATE jobs SET bytes = bytes + ? WHERE id = ?", (more, claim.job.id))
             end_if_finished(connection, claim.job.id)
         return True
 
