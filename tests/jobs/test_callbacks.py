@@ -336,7 +336,7 @@ def test_a_job_that_is_tried_again_is_told_again_with_another_id(service, receiv
     here = service()
     job_id = here.ended(receiver.address("/a"), "failed")
     here.send_until(lambda: here.is_over(job_id))
-    assert here.place.store.retry(job_id, "") == 1 and here.queue.told(job_id) is None
+    assert here.place.store.retry(job_id, "") == [1] and here.queue.told(job_id) is None
     here.place.work()
     there = service()
     there.send_until(lambda: there.is_over(job_id))

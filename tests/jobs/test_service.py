@@ -358,6 +358,17 @@ def test_pages_that_are_tried_again_count_again(make: Made, tmp_path: Path):
     assert used(service) == [1]
 
 
+def test_opening_and_joining_that_are_tried_again_are_no_pages(make: Made, tmp_path: Path):
+    service, place = make("pages=9/day"), Place(tmp_path)
+    job_id = place.submit(1, owner=ME)
+    opening = place.queue.claim()
+    assert opening is not None
+    place.queue.fail(opening, "InvalidDocument", "why", join=False)
+    place.files.mark_told(job_id, "failed")
+    assert routes._retry(service, job_id, ME) == 0 and used(service) == [0]
+    assert place.store.job(job_id).state == "running" and not place.files.marks(job_id)
+
+
 def test_a_follower_is_told_each_change_and_that_the_rest_is_still_to_come(make: Made, tmp_path: Path, monkeypatch):
     monkeypatch.setattr(events, "HEARTBEAT_S", 0.05)
     monkeypatch.setattr(events, "AWAY_S", 0.0)

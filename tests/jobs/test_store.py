@@ -181,7 +181,7 @@ def test_failed_pages_are_tried_again_alone(place):
     place.queue.fail(place.claim(), "WorkerLost", "lost", join=False)
     job, counts, _, _ = place.store.look(job_id)
     assert job.state is JobState.DONE and job.error == "1 of 2 pages failed; page 2: lost" and counts.failed == 1
-    assert place.store.retry(job_id, "") == 1
+    assert place.store.retry(job_id, "") == [2]
     assert [page for _, page in place.work()] == [2]
     assert place.store.job(job_id).error is None
 
@@ -195,10 +195,22 @@ def test_joining_that_fails_ends_the_job_and_can_be_tried_again(place):
     place.queue.fail(joining, "BoundExceeded", "too large", join=True)
     job = place.store.job(job_id)
     assert (job.state, job.error) == (JobState.DONE, "the pages could not be joined: too large")
-    assert place.queue.claim() is None and place.store.retry(job_id, "") == 1
+    assert place.queue.claim() is None and place.store.retry(job_id, "") == [JOINING]
     place.queue.joined(place.queue.claim(), {1: place.record("joined")}, 3)
     job, _, (step,), _ = place.store.look(job_id)
     assert (job.state, job.error, step.folder) == (JobState.DONE, None, "joined")
+
+
+def test_joining_that_failed_waits_for_the_pages_that_are_tried_again(place):
+    job_id = place.submit(2)
+    place.queue.finish(place.claim(), place.record("one"), join=True)
+    place.queue.fail(place.claim(), "WorkerLost", "lost", join=True)
+    place.queue.fail(place.queue.claim(), "BoundExceeded", "too large", join=True)
+    assert place.store.retry(job_id, "") == [2]
+    page = place.claim()
+    assert page.number == 2 and place.queue.claim() is None
+    place.queue.finish(page, place.record("two"), join=True)
+    assert place.queue.claim().number == JOINING and place.store.job(job_id).state is JobState.RUNNING
 
 
 def test_jobs_of_one_owner_are_listed_newest_first_while_others_arrive(place):
@@ -263,7 +275,7 @@ def test_a_damaged_page_is_found_and_can_be_retried(place):
     with pytest.raises(StorageDamaged, match="not what was written"):
         place.files.page(job_id, step.folder, step.sha256)
     assert place.queue.damaged(job_id, step, "damaged") is None
-    assert place.store.look(job_id)[1].failed == 1 and place.store.retry(job_id, "") == 1
+    assert place.store.look(job_id)[1].failed == 1 and place.store.retry(job_id, "") == [1]
     assert place.queue.damaged(job_id, step, "damaged") is None and place.store.look(job_id)[1].queued == 1
     assert [page for _, page in place.work()] == [1]
     newer = place.queue.damaged(job_id, step, "the folder of before")
