@@ -9,8 +9,11 @@ import os
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
+from prometheus_client import CollectorRegistry
 
 from docparser.errors import (
     DataDirFull,
@@ -22,8 +25,10 @@ from docparser.errors import (
     StorageDamaged,
     StorageUnavailable,
 )
+from docparser.http.jobs.results import stored_answer
 from docparser.jobs.links import STEP_S, Links
 from docparser.jobs.pages import frozen_of
+from docparser.jobs.result import Damage, Results
 from docparser.jobs.storage import queue, repair, retention
 from docparser.jobs.storage.data_folder import FolderFiles
 from docparser.jobs.storage.job_folders import JobFolders
@@ -280,6 +285,28 @@ def test_a_damaged_page_is_found_and_can_be_retried(place):
     assert [page for _, page in place.work()] == [1]
     newer = place.queue.damaged(job_id, step, "the folder of before")
     assert newer == place.store.look(job_id)[2][0] and newer.state == "done", "what replaced it is intact"
+
+
+@in_a_bucket_too
+def test_a_page_that_is_gone_leaves_the_others_in_every_format(place):
+    job_id = place.submit(2)
+    for number in (1, 2):
+        page = {"number": number, "entry": {}, "models": {}}
+        folder, sha256, _ = place.files.keep_page(job_id, number, page, {"a.jpg": b"x"})
+        place.queue.finish(place.claim(), place.record(folder, sha256), join=False)
+    job, _, steps, _ = place.store.look(job_id)
+    place.files.remove_page(job_id, steps[0].folder)
+    damage = Damage(place.queue, place.files, CollectorRegistry())
+    service: Any = SimpleNamespace(results=Results(place.files, damage))
+    for _ in range(2):  # as a damaged page, and as a failed one that still names its folder
+        files: dict[str, str] = {}
+        with place.files.pictures() as pictures:
+            assert pictures(job_id, steps[0].folder) == {}
+            answer = json.loads(b"".join(stored_answer(service, job, steps, {}, pictures, files)))
+        (told,) = answer["result"]["docparser"]["pages"]
+        assert told["page"] == 1 and told["error"]["kind"] == "damaged" and "pages/2/a.jpg" in files
+        job, _, steps, _ = place.store.look(job_id)
+        assert [step.state for step in steps] == ["failed", "done"]
 
 
 @in_a_bucket_too
