@@ -68,7 +68,7 @@ class Pages(SimulatedService):
         if self.refuses_to_join:
             raise InvalidDocument("no page of it fits")
         texts = [json.dumps({"markdown": {"text": f"joined {place}"}}).encode() for place in range(len(frozen))]
-        return texts, [(1, REFUSED)]
+        return texts, [(1, REFUSED)] if len(frozen) > 1 else []
 
 
 @pytest.fixture
@@ -218,6 +218,15 @@ def test_joined_pages_take_the_place_of_single_ones(place: Place, joins: bool):
         assert [page["block_notes"] for page in pages] == [[], [REFUSED]]
     else:
         assert texts == ["page 1", "page 2"] and job.error == "the pages could not be joined: no page of it fits"
+
+
+def test_a_page_that_can_never_be_joined_fails_and_the_others_are_joined(place: Place, monkeypatch):
+    monkeypatch.setattr("docparser.jobs.storage.queue.MAX_ATTEMPTS", 2)
+    service = Pages(2, lambda number, begun: FROZEN(number, begun) if number == 1 else parsed(number))
+    options_of(place, job_id := place.submit(), {"restructurePages": True})
+    job, (first, second) = run(place, runner_of(place, service), job_id)
+    assert (job.state, first.state, second.kind) == ("done", "done", "StorageDamaged")
+    assert service.begun == Counter({1: 1, 2: 2}) and service.joined == [["1"]]
 
 
 @pytest.mark.parametrize("readable", [True, False])

@@ -55,6 +55,7 @@ from tests.support.wait import WAIT_S
 
 ME = digest("key")[:16]
 MODEL = ServedModel("PaddleOCR-VL", "PaddleOCR-VL-0.9B", ("ocr",), strict=False)
+NO_MODELS: Any = {}
 HOUR_S = 3600
 DAY = "1970-01-02T00:00:00.250Z"
 
@@ -276,7 +277,7 @@ def test_pages_that_are_joined_while_a_client_reads_them_stay_whole(make: Made, 
         stored(place, job_id, number, "one")
         replaced(place, job_id, number)  # as a page with an entry
     job, _, steps, _ = service.store.look(job_id)
-    lines = service.results.lines(job, steps, str, {})
+    lines = service.results.lines(job, steps, str, NO_MODELS)
     next(lines)
     for number in (2, 3):
         replaced(place, job_id, number)
@@ -284,7 +285,7 @@ def test_pages_that_are_joined_while_a_client_reads_them_stay_whole(make: Made, 
     assert told["models"] == {"vlm": "joined"} and "error" not in told["pages"][0]
     files: dict[str, str] = {}
     with service.files.pictures() as pictures:
-        answer = json.loads(b"".join(stored_answer(service, job, steps, {}, pictures, files)))
+        answer = json.loads(b"".join(stored_answer(service, job, steps, NO_MODELS, pictures, files)))
     assert answer["result"]["docparser"]["pages"] == []
     assert Path(files["pages/3/a.jpg"]).read_bytes() == b"new" and service.store.look(job_id)[1].done == 3
 
@@ -298,7 +299,7 @@ def test_a_page_that_is_read_while_the_storage_is_away_is_not_damaged(make: Made
     def reads() -> None:
         for read in (
             lambda: _picture(service, job_id, 1, "a.jpg"),
-            lambda: list(service.results.lines(job, steps, str, {})),
+            lambda: list(service.results.lines(job, steps, str, NO_MODELS)),
         ):
             with pytest.raises(StorageUnavailable, match="PARSER_DATA_DIR"):
                 read()

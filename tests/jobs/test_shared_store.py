@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import psycopg
 import pytest
@@ -152,7 +153,7 @@ def test_a_parser_that_was_absent_once_has_all_of_its_time_again(url, tmp_path, 
     other = Sessions(opened.database, grace_s=5.0)
     clock = time.monotonic()
     monkeypatch.setattr(sessions, "time", types.SimpleNamespace(monotonic=lambda: clock))
-    mine = opened.processes
+    mine: Any = opened.processes
 
     def gone() -> bool:
         return mine.dead([other.name]) == [] and other.name in mine._absent

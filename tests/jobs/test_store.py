@@ -291,18 +291,19 @@ def test_a_damaged_page_is_found_and_can_be_retried(place):
 def test_a_page_that_is_gone_leaves_the_others_in_every_format(place):
     job_id = place.submit(2)
     for number in (1, 2):
-        page = {"number": number, "entry": {}, "models": {}}
+        page: dict[str, Any] = {"number": number, "entry": {}, "models": {}}
         folder, sha256, _ = place.files.keep_page(job_id, number, page, {"a.jpg": b"x"})
         place.queue.finish(place.claim(), place.record(folder, sha256), join=False)
     job, _, steps, _ = place.store.look(job_id)
     place.files.remove_page(job_id, steps[0].folder)
     damage = Damage(place.queue, place.files, CollectorRegistry())
     service: Any = SimpleNamespace(results=Results(place.files, damage))
+    models: Any = {}
     for _ in range(2):  # as a damaged page, and as a failed one that still names its folder
         files: dict[str, str] = {}
         with place.files.pictures() as pictures:
             assert pictures(job_id, steps[0].folder) == {}
-            answer = json.loads(b"".join(stored_answer(service, job, steps, {}, pictures, files)))
+            answer = json.loads(b"".join(stored_answer(service, job, steps, models, pictures, files)))
         (told,) = answer["result"]["docparser"]["pages"]
         assert told["page"] == 1 and told["error"]["kind"] == "damaged" and "pages/2/a.jpg" in files
         job, _, steps, _ = place.store.look(job_id)

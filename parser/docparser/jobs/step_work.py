@@ -34,7 +34,7 @@ from docparser.jobs import pages
 from docparser.jobs.result import Damage
 from docparser.jobs.storage.files import JobFiles, size_of
 from docparser.jobs.storage.queue import Claim, PageRecord, StepQueue
-from docparser.jobs.storage.states import JOINING, OPENING, Step
+from docparser.jobs.storage.states import JOINING, OPENING, Step, StepState
 from docparser.jobs.storage.store import JobStore
 from docparser.jobs.submission import select_pages
 from docparser.models.readiness import Readiness
@@ -222,7 +222,8 @@ class StepWork:
         return PageRecord(folder, sha256, page["width"], page["height"], size)
 
     async def _join(self, claim: Claim, options: ParseOptions) -> None:
-        steps = [(step, step.folder) for step in self._store.look(claim.job.id)[2] if step.folder]
+        found = self._store.look(claim.job.id)[2]
+        steps = [(step, step.folder) for step in found if step.state is StepState.DONE and step.folder]
         read, damaged = await asyncio.to_thread(self._read, claim, steps)
         if damaged:
             return await asyncio.to_thread(self._read_again, claim, steps, damaged)
@@ -239,7 +240,7 @@ class StepWork:
         await asyncio.to_thread(self._replace, claim, steps, records, replaced)
 
     def _read_again(self, claim: Claim, steps: list[tuple[Step, str]], damaged: dict[int, str]) -> None:
-        """Rows and folders; in a thread, so that a cancelled task does not leave it half done."""
+        """The rows, then the folders; in one call, which goes on where the task is cancelled."""
         if self._damage.before_joining(claim, damaged):
             for step, folder in steps:
                 if step.number in damaged:
@@ -248,7 +249,7 @@ class StepWork:
     def _replace(
         self, claim: Claim, steps: list[tuple[Step, str]], records: dict[int, PageRecord], replaced: int
     ) -> None:
-        """The same, by the joined pages of ``records``; without them, if the step was lost meanwhile."""
+        """The rows, then the folders that they do not name: the joined ones if the step was lost meanwhile."""
         joined = self._queue.joined(claim, records, replaced)
         for folder in [folder for _, folder in steps] if joined else [record.folder for record in records.values()]:
             self._files.remove_page(claim.job.id, folder)
