@@ -336,7 +336,7 @@ def test_a_job_that_is_tried_again_is_told_again_with_another_id(service, receiv
     here = service()
     job_id = here.ended(receiver.address("/a"), "failed")
     here.send_until(lambda: here.is_over(job_id))
-    assert here.place.store.retry(job_id, "") == 1 and here.queue.told(job_id) is None
+    assert here.place.store.retry(job_id, "") == [1] and here.queue.told(job_id) is None
     here.place.work()
     there = service()
     there.send_until(lambda: there.is_over(job_id))
@@ -349,7 +349,8 @@ def test_a_page_that_is_found_damaged_later_tells_nothing_new(service, receiver)
     job_id = here.place.submit(2, callback=receiver.address("/a"))
     here.place.work()
     here.send_until(lambda: here.is_over(job_id))
-    here.place.queue.damaged(job_id, 1, "unreadable")
+    here.place.queue.damaged(job_id, here.place.store.look(job_id)[2][0], "unreadable")
+    assert here.place.store.look(job_id)[1].failed == 1
     assert here.place.store.job(job_id).state == "done" and here.queue.waiting() == 0
 
 

@@ -17,7 +17,7 @@ from docparser.contract.answers import NotedBlock
 from docparser.contract.priority import with_priority
 from docparser.contract.schemas import ParseOptions
 from docparser.documents.spool import Document
-from docparser.errors import InvalidDocument, NotReady, QuotaExceeded
+from docparser.errors import InvalidDocument, NotReady, QuotaExceeded, StorageDamaged
 from docparser.jobs.runner import WATCHED_STEPS, JobRunner
 from docparser.jobs.step_work import BLOCK_TRIES, GONE
 from docparser.jobs.storage.job_order import Wanted
@@ -69,7 +69,7 @@ class Pages(SimulatedService):
         if self.refuses_to_join:
             raise InvalidDocument("no page of it fits")
         texts = [json.dumps({"markdown": {"text": f"joined {place}"}}).encode() for place in range(len(frozen))]
-        return texts, [(1, REFUSED)]
+        return texts, [(1, REFUSED)] if len(frozen) > 1 else []
 
 
 @pytest.fixture
@@ -206,7 +206,11 @@ def test_joined_pages_take_the_place_of_single_ones(place: Place, joins: bool):
     service = Pages(2, FROZEN)
     service.refuses_to_join = not joins
     options_of(place, job_id := place.submit(), {"restructurePages": True})
+    submitted = place.files.size(job_id)
     job, steps = run(place, runner_of(place, service), job_id)
+    with place.database.reading() as connection:
+        (counted,) = connection.execute("SELECT bytes FROM jobs").fetchone()
+    assert counted - 5 == place.files.size(job_id) - submitted, "retention counts what is there, and the document's 5"
     pages = [place.files.page(job_id, str(step.folder), step.sha256) for step in steps if step.number > 0]
     assert service.joined == [["1", "2"]] and job.state == "done"
     assert all(len(folders) == 1 for folders in place.files.page_folders(job_id).values()), "none is left over"
@@ -216,6 +220,40 @@ def test_joined_pages_take_the_place_of_single_ones(place: Place, joins: bool):
         assert [page["block_notes"] for page in pages] == [[], [REFUSED]]
     else:
         assert texts == ["page 1", "page 2"] and job.error == "the pages could not be joined: no page of it fits"
+
+
+def test_a_page_that_can_never_be_joined_fails_and_the_others_are_joined(place: Place, monkeypatch):
+    monkeypatch.setattr("docparser.jobs.storage.queue.MAX_ATTEMPTS", 2)
+    service = Pages(2, lambda number, begun: FROZEN(number, begun) if number == 1 else parsed(number))
+    options_of(place, job_id := place.submit(), {"restructurePages": True})
+    job, (first, second) = run(place, runner_of(place, service), job_id)
+    assert (job.state, first.state, second.kind) == ("done", "done", "StorageDamaged")
+    assert service.begun == Counter({1: 1, 2: 2}) and service.joined == [["1"]]
+
+
+@pytest.mark.parametrize("readable", [True, False])
+def test_a_job_that_is_cancelled_while_it_is_joined_keeps_its_single_pages(place: Place, monkeypatch, readable: bool):
+    class Cancelled(Pages):
+        async def join(self, *arguments: Any) -> Any:
+            place.store.cancel(job_id, "")
+            return await super().join(*arguments)
+
+    def unreadable(files: object) -> dict[str, bytes]:
+        place.store.cancel(job_id, "")
+        raise StorageDamaged("of an older release")
+
+    async def scenario() -> None:
+        while claim := place.queue.claim():
+            await steps.do(claim)
+
+    if not readable:
+        monkeypatch.setattr("docparser.jobs.pages.frozen_of", unreadable)
+    steps = runner_of(place, Cancelled(2, FROZEN))._steps
+    options_of(place, job_id := place.submit(), {"restructurePages": True})
+    asyncio.run(scenario())
+    job, _, pages, _ = place.store.look(job_id)
+    assert job.state == "cancelled" and len(pages) == 2
+    assert place.files.page_folders(job_id) == {page.number: [page.folder] for page in pages}
 
 
 def test_a_cancelled_job_ends_its_pages_and_an_orderly_end_gives_them_back(place: Place):

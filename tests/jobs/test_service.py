@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import errno
 import io
 import json
 import time
@@ -41,7 +42,7 @@ from docparser.http import answers, service_info
 from docparser.http.dialects import docling
 from docparser.http.jobs import events, results, routes
 from docparser.http.jobs.requests import _last_part
-from docparser.http.jobs.results import _picture
+from docparser.http.jobs.results import _picture, stored_answer
 from docparser.jobs.links import STEP_S
 from docparser.jobs.result import describe_told
 from docparser.jobs.service import JobService
@@ -59,6 +60,7 @@ from tests.support.wait import WAIT_S
 
 ME = digest("key")[:16]
 MODEL = ServedModel("PaddleOCR-VL", "PaddleOCR-VL-0.9B", ("ocr",), strict=False)
+NO_MODELS: Any = {}
 HOUR_S = 3600
 DAY = "1970-01-02T00:00:00.250Z"
 
@@ -314,6 +316,66 @@ def test_nothing_that_blocks_is_done_in_the_event_loop(make: Made, tmp_path: Pat
         asyncio.run(asyncio.wait_for(scenario(), WAIT_S))
 
 
+def replaced(place: Place, job_id: str, number: int) -> None:
+    """As joining replaces a page, by one that ``joined`` read."""
+    step = next(step for step in place.store.look(job_id)[2] if step.number == number)
+    page = {"number": number, "models": {"vlm": "joined"}, "entry": {}}
+    folder, sha256, _ = place.files.keep_page(job_id, number, page, {"a.jpg": b"new"})
+    with place.database.writing() as connection:
+        connection.execute(
+            "UPDATE steps SET folder = ?, sha256 = ? WHERE job_id = ? AND number = ?", (folder, sha256, job_id, number)
+        )
+    place.files.remove_page(job_id, step.folder)
+
+
+def test_pages_that_are_joined_while_a_client_reads_them_stay_whole(make: Made, tmp_path: Path):
+    service, place = make(), Place(tmp_path)
+    job_id = place.submit(3)
+    for number in (1, 2, 3):
+        stored(place, job_id, number, "one")
+        replaced(place, job_id, number)  # as a page with an entry
+    job, _, steps, _ = service.store.look(job_id)
+    lines = service.results.lines(job, steps, str, NO_MODELS)
+    next(lines)
+    for number in (2, 3):
+        replaced(place, job_id, number)
+    told = json.loads(next(lines))["result"]["docparser"]
+    assert told["models"] == {"vlm": "joined"} and "error" not in told["pages"][0]
+    files: dict[str, str] = {}
+    with service.files.pictures() as pictures:
+        answer = json.loads(b"".join(stored_answer(service, job, steps, NO_MODELS, pictures, files)))
+    assert answer["result"]["docparser"]["pages"] == []
+    assert Path(files["pages/3/a.jpg"]).read_bytes() == b"new" and service.store.look(job_id)[1].done == 3
+
+
+def test_a_page_that_is_read_while_the_storage_is_away_is_not_damaged(make: Made, tmp_path: Path, monkeypatch):
+    service, place = make(), Place(tmp_path)
+    job_id = place.submit(1)
+    stored(place, job_id, 1, "one")
+    job, _, steps, _ = service.store.look(job_id)
+
+    def reads() -> None:
+        for read in (
+            lambda: _picture(service, job_id, 1, "a.jpg"),
+            lambda: list(service.results.lines(job, steps, str, NO_MODELS)),
+        ):
+            with pytest.raises(StorageUnavailable, match="PARSER_DATA_DIR"):
+                read()
+
+    (tmp_path / "jobs").rename(tmp_path / "unmounted")
+    reads()
+    (tmp_path / "unmounted").rename(tmp_path / "jobs")
+
+    def fail(*_: object) -> bytes:
+        raise OSError(errno.EIO, "Input/output error")
+
+    with monkeypatch.context() as server_away:  # what a network file system has in mind it still tells
+        server_away.setattr(service.files, "read_page_file", fail)
+        server_away.setattr("docparser.jobs.storage.data_folder.os.fsync", fail)
+        reads()
+    assert service.store.look(job_id)[1].done == 1 and _picture(service, job_id, 1, "a.jpg") == b"x"
+
+
 def capacity(service: JobService) -> dict[str, Any]:
     state = SimpleNamespace(jobs=service, settings=service._settings)
     request: Any = SimpleNamespace(app=SimpleNamespace(state=state))
@@ -353,6 +415,17 @@ def test_pages_that_are_tried_again_count_again(make: Made, tmp_path: Path):
     assert routes._retry(service, job_id, ME) == 1, "what took too long takes as long again"
     assert not place.files.marks(job_id)
     assert used(service) == [1]
+
+
+def test_opening_and_joining_that_are_tried_again_are_no_pages(make: Made, tmp_path: Path):
+    service, place = make("pages=9/day"), Place(tmp_path)
+    job_id = place.submit(1, owner=ME)
+    opening = place.queue.claim()
+    assert opening is not None
+    place.queue.fail(opening, "InvalidDocument", "why", join=False)
+    place.files.mark_told(job_id, "failed")
+    assert routes._retry(service, job_id, ME) == 0 and used(service) == [0]
+    assert place.store.job(job_id).state == "running" and not place.files.marks(job_id)
 
 
 def test_a_follower_is_told_each_change_and_that_the_rest_is_still_to_come(make: Made, tmp_path: Path, monkeypatch):

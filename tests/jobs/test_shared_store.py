@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import psycopg
 import pytest
@@ -142,6 +143,32 @@ def test_a_parser_comes_back_after_its_session_broke_and_one_that_does_not_is_de
     assert mine.dead(names) == [], "nobody looked meanwhile: PostgreSQL itself may have been away"
     clock += 5
     assert mine.dead(names) == names
+    mine.close()
+    opened.database.close()
+
+
+def test_a_parser_that_was_absent_once_has_all_of_its_time_again(url, tmp_path, monkeypatch):
+    opened = backend.open_postgres(url, JobFolders(tmp_path, 0), grace_s=5.0)
+    assert isinstance(opened.database, PostgresDatabase)
+    other = Sessions(opened.database, grace_s=5.0)
+    clock = time.monotonic()
+    monkeypatch.setattr(sessions, "time", types.SimpleNamespace(monotonic=lambda: clock))
+    mine: Any = opened.processes
+
+    def gone() -> bool:
+        return mine.dead([other.name]) == [] and other.name in mine._absent
+
+    other.close()
+    wait_for(gone)
+    other.renew()
+    clock += 4
+    assert mine.dead([]) == [], "it is back, and has no page"
+    other.close()
+    wait_for(lambda: len(held(url)) == 1)
+    clock += 4
+    assert mine.dead([other.name]) == []
+    clock += 5
+    assert mine.dead([other.name]) == [other.name]
     mine.close()
     opened.database.close()
 

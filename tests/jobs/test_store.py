@@ -9,8 +9,11 @@ import os
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
+from prometheus_client import CollectorRegistry
 
 from docparser.errors import (
     DataDirFull,
@@ -22,8 +25,10 @@ from docparser.errors import (
     StorageDamaged,
     StorageUnavailable,
 )
+from docparser.http.jobs.results import stored_answer
 from docparser.jobs.links import STEP_S, Links
 from docparser.jobs.pages import frozen_of
+from docparser.jobs.result import Damage, Results
 from docparser.jobs.storage import queue, repair, retention
 from docparser.jobs.storage.data_folder import FolderFiles
 from docparser.jobs.storage.job_folders import JobFolders
@@ -102,6 +107,26 @@ def test_a_page_that_takes_the_service_down_each_time_ends_some_day(open_place, 
     assert place.store.job(job_id).state is JobState.FAILED
 
 
+@pytest.mark.parametrize(("options", "joins"), [({"restructurePages": True}, True), ({}, False), ({"a": 1}, False)])
+def test_the_others_are_joined_when_the_last_page_is_given_up(open_place, monkeypatch, options, joins):
+    monkeypatch.setattr(queue, "MAX_ATTEMPTS", 1)
+    first, second, third = (open_place() for _ in range(3))
+    job_id = first.submit(2)
+    with first.database.writing() as connection:
+        connection.execute("UPDATE jobs SET options = ? WHERE id = ?", (json.dumps(options), job_id))
+    first.queue.finish(first.claim(), first.record("one"), join=joins)
+    assert first.claim().number == 2
+    first.die()
+    wait_for(functools.partial(reclaims_one, second))
+    claim = second.queue.claim()
+    assert (claim is not None and claim.number == JOINING) == joins
+    assert second.store.job(job_id).state == (JobState.RUNNING if joins else JobState.DONE)
+    if joins:
+        second.die()
+        wait_for(functools.partial(reclaims_one, third))
+        assert third.store.job(job_id).error == f"the pages could not be joined: {queue.LOST}"
+
+
 def test_what_is_finished_for_a_cancelled_job_changes_nothing(place):
     job_id = place.submit(3)
     claim = place.claim()
@@ -161,7 +186,7 @@ def test_failed_pages_are_tried_again_alone(place):
     place.queue.fail(place.claim(), "WorkerLost", "lost", join=False)
     job, counts, _, _ = place.store.look(job_id)
     assert job.state is JobState.DONE and job.error == "1 of 2 pages failed; page 2: lost" and counts.failed == 1
-    assert place.store.retry(job_id, "") == 1
+    assert place.store.retry(job_id, "") == [2]
     assert [page for _, page in place.work()] == [2]
     assert place.store.job(job_id).error is None
 
@@ -175,10 +200,22 @@ def test_joining_that_fails_ends_the_job_and_can_be_tried_again(place):
     place.queue.fail(joining, "BoundExceeded", "too large", join=True)
     job = place.store.job(job_id)
     assert (job.state, job.error) == (JobState.DONE, "the pages could not be joined: too large")
-    assert place.queue.claim() is None and place.store.retry(job_id, "") == 1
-    place.queue.joined(place.queue.claim(), {1: place.record("joined")})
+    assert place.queue.claim() is None and place.store.retry(job_id, "") == [JOINING]
+    place.queue.joined(place.queue.claim(), {1: place.record("joined")}, 3)
     job, _, (step,), _ = place.store.look(job_id)
     assert (job.state, job.error, step.folder) == (JobState.DONE, None, "joined")
+
+
+def test_joining_that_failed_waits_for_the_pages_that_are_tried_again(place):
+    job_id = place.submit(2)
+    place.queue.finish(place.claim(), place.record("one"), join=True)
+    place.queue.fail(place.claim(), "WorkerLost", "lost", join=True)
+    place.queue.fail(place.queue.claim(), "BoundExceeded", "too large", join=True)
+    assert place.store.retry(job_id, "") == [2]
+    page = place.claim()
+    assert page.number == 2 and place.queue.claim() is None
+    place.queue.finish(page, place.record("two"), join=True)
+    assert place.queue.claim().number == JOINING and place.store.job(job_id).state is JobState.RUNNING
 
 
 def test_jobs_of_one_owner_are_listed_newest_first_while_others_arrive(place):
@@ -242,9 +279,35 @@ def test_a_damaged_page_is_found_and_can_be_retried(place):
     place.files.write_page(job_id, step.folder, {}, content[:-5])
     with pytest.raises(StorageDamaged, match="not what was written"):
         place.files.page(job_id, step.folder, step.sha256)
-    place.queue.damaged(job_id, 1, "damaged")
-    assert place.store.retry(job_id, "") == 1
+    assert place.queue.damaged(job_id, step, "damaged") is None
+    assert place.store.look(job_id)[1].failed == 1 and place.store.retry(job_id, "") == [1]
+    assert place.queue.damaged(job_id, step, "damaged") is None and place.store.look(job_id)[1].queued == 1
     assert [page for _, page in place.work()] == [1]
+    newer = place.queue.damaged(job_id, step, "the folder of before")
+    assert newer == place.store.look(job_id)[2][0] and newer.state == "done", "what replaced it is intact"
+
+
+@in_a_bucket_too
+def test_a_page_that_is_gone_leaves_the_others_in_every_format(place):
+    job_id = place.submit(2)
+    for number in (1, 2):
+        page: dict[str, Any] = {"number": number, "entry": {}, "models": {}}
+        folder, sha256, _ = place.files.keep_page(job_id, number, page, {"a.jpg": b"x"})
+        place.queue.finish(place.claim(), place.record(folder, sha256), join=False)
+    job, _, steps, _ = place.store.look(job_id)
+    place.files.remove_page(job_id, steps[0].folder)
+    damage = Damage(place.queue, place.files, CollectorRegistry())
+    service: Any = SimpleNamespace(results=Results(place.files, damage))
+    models: Any = {}
+    for _ in range(2):  # as a damaged page, and as a failed one that still names its folder
+        files: dict[str, str] = {}
+        with place.files.pictures() as pictures:
+            assert pictures(job_id, steps[0].folder) == {}
+            answer = json.loads(b"".join(stored_answer(service, job, steps, models, pictures, files)))
+        (told,) = answer["result"]["docparser"]["pages"]
+        assert told["page"] == 1 and told["error"]["kind"] == "damaged" and "pages/2/a.jpg" in files
+        job, _, steps, _ = place.store.look(job_id)
+        assert [step.state for step in steps] == ["failed", "done"]
 
 
 @in_a_bucket_too

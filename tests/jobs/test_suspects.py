@@ -93,7 +93,7 @@ def runner_of(place: Place, service: SimulatedService) -> JobRunner:
     settings = Settings(workers=1, pages_in_flight=PAGES)
     retention = Retention(place.database, place.files, age_s=1e6, most_bytes=1 << 40)
     anyone = Allowance(KeyRing(), UsageLedger(place.files.root / "usage.sqlite3"), ClientMetrics(CollectorRegistry()))
-    damage = Damage(place.queue, CollectorRegistry())
+    damage = Damage(place.queue, place.files, CollectorRegistry())
     return JobRunner(settings, service, Ready(), place.store, place.queue, place.files, retention, anyone, damage)
 
 

@@ -22,7 +22,7 @@ from docparser.contract.job_answers import CallbackBody, CallbackReport, JobDeta
 from docparser.errors import StorageDamaged
 from docparser.jobs.pages import with_addresses
 from docparser.jobs.storage.callbacks import CallbackState, Delivery, Told
-from docparser.jobs.storage.files import JobFiles
+from docparser.jobs.storage.files import JobFiles, Pictures
 from docparser.jobs.storage.queue import Claim, StepQueue
 from docparser.jobs.storage.states import Counts, Job, JobState, Step, StepState
 from docparser.parsing.result import EMPTY_ENTRY, ERROR_KINDS, info_of
@@ -31,22 +31,28 @@ log = logging.getLogger(__name__)
 
 
 class Damage:
-    def __init__(self, queue: StepQueue, registry: CollectorRegistry) -> None:
+    def __init__(self, queue: StepQueue, files: JobFiles, registry: CollectorRegistry) -> None:
         self._queue = queue
+        self._files = files
         self._count = Counter(
             "docparser_damaged_pages", "Stored pages that were found not to be what was written.", registry=registry
         )
 
-    def found(self, job_id: str, number: int, words: str) -> None:
-        """While a result was read: the page fails, and can be retried."""
-        self._say(job_id, number, words)
-        self._queue.damaged(job_id, number, words)
+    def found(self, job_id: str, step: Step, words: str) -> Step | None:
+        """While a result was read: the page fails, and can be retried. Returns the newer one, which does not fail, if
+        it was replaced meanwhile. Raises StorageUnavailable if the storage is away."""
+        self._files.make_sure()
+        newer = self._queue.damaged(job_id, step, words)
+        if newer is None:
+            self._say(job_id, step.number, words)
+        return newer
 
-    def before_joining(self, claim: Claim, pages: dict[int, str]) -> None:
-        """Of these pages, by number, with the words: they are read again, and joined after that."""
+    def before_joining(self, claim: Claim, pages: dict[int, str]) -> bool:
+        """Of these pages, by number, with the words: they are read again, and joined after that. False if the step no
+        longer belongs to this process."""
         for number, words in pages.items():
             self._say(claim.job.id, number, words)
-        self._queue.read_again(claim, pages)
+        return self._queue.read_again(claim, pages)
 
     def _say(self, job_id: str, number: int, words: str) -> None:
         log.error("job %s, page %d: %s", job_id, number, words)
@@ -109,7 +115,7 @@ class Results:
         info: DataInfo | None = data_info(job, steps)
         for step in steps:
             if step.state in (StepState.DONE, StepState.FAILED):
-                result = self.page(job, step, address, models)
+                result, _ = self.page(job, step, address, models)
                 if info:
                     result["dataInfo"], info = info, None
                 yield json.dumps({"result": result}, ensure_ascii=False).encode("utf-8", "replace") + b"\n"
@@ -120,9 +126,10 @@ class Results:
         step: Step,
         address: Address,
         models: ModelsInUse,
-        copies: dict[str, pathlib.Path] | None = None,
-    ) -> JobPage:
-        """The ``result`` of one page that has ended. ``copies``: its files, where they are used too."""
+        pictures: Pictures | None = None,
+    ) -> tuple[JobPage, dict[str, pathlib.Path]]:
+        """The ``result`` of one page that has ended; and its files, where ``pictures`` looks them up."""
+        copies: dict[str, pathlib.Path] = {}
         report: PageReport = {"page": step.number}
         entry: PageEntry = json.loads(EMPTY_ENTRY)
         error: PageError | None = {
@@ -133,10 +140,13 @@ class Results:
             assert step.folder is not None, "the store records the folder with the state"
             try:
                 stored = self._files.page(job.id, step.folder, step.sha256)
-                if copies is not None:
+                if pictures is not None:
+                    copies = pictures(job.id, step.folder)
                     self._files.check_copies(step.folder, stored, copies)
             except StorageDamaged as exc:
-                self._damage.found(job.id, step.number, str(exc))
+                if newer := self._damage.found(job.id, step, str(exc)):
+                    return self.page(job, newer, address, models, pictures)
+                copies = {}
                 error = {"kind": "damaged", "message": str(exc)}
             else:
                 found = with_addresses(stored["entry"], lambda name: address(f"pages/{step.number}/{name}"))
@@ -150,10 +160,11 @@ class Results:
         if error:
             report["error"] = error
         partial = not job.state.ended or "error" in report or "blocks" in report
-        return {
+        page: JobPage = {
             "layoutParsingResults": [entry],
             "docparser": {"models": models, "partial": partial, "pages": [report]},
         }
+        return page, copies
 
 
 def describe(job: Job, counts: Counts, steps: list[Step] | None, result_url: str | None) -> job_answers.Job:

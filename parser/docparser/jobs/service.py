@@ -84,7 +84,7 @@ class JobService:
         self._database, self._processes, self.keeper = opened.database, opened.processes, opened.keeper
         self.store = JobStore(self._database, QueueLimits(settings.max_queued_pages, settings.max_queued_jobs))
         self.queue = StepQueue(self._database, self._processes)
-        self.damage = Damage(self.queue, registry)
+        self.damage = Damage(self.queue, self.files, registry)
         self.results = Results(self.files, self.damage)
         self.changes = Changes(self._database)
         retention = Retention(

@@ -32,9 +32,9 @@ from docparser.errors import (
 )
 from docparser.jobs import pages
 from docparser.jobs.result import Damage
-from docparser.jobs.storage.files import JobFiles
+from docparser.jobs.storage.files import JobFiles, size_of
 from docparser.jobs.storage.queue import Claim, PageRecord, StepQueue
-from docparser.jobs.storage.states import JOINING, OPENING, Step
+from docparser.jobs.storage.states import JOINING, OPENING, Step, StepState
 from docparser.jobs.storage.store import JobStore
 from docparser.jobs.submission import select_pages
 from docparser.models.readiness import Readiness
@@ -223,11 +223,11 @@ class StepWork:
 
     async def _join(self, claim: Claim, options: ParseOptions) -> None:
         _, _, found, _ = await asyncio.to_thread(self._store.look, claim.job.id)
-        steps = [(step, step.folder) for step in found if step.folder]
+        steps = [(step, step.folder) for step in found if step.state is StepState.DONE and step.folder]
         read, damaged = await asyncio.to_thread(self._read, claim, steps)
         if damaged:
-            await asyncio.to_thread(self._damage.before_joining, claim, damaged)
-            return
+            return await asyncio.to_thread(self._read_again, claim, steps, damaged)
+        replaced = await asyncio.to_thread(lambda: sum(size_of(*page) for page in read))
         frozen = [pages.frozen_of(files) for _, files in read]
         texts, notes = await self._service.join(frozen, options, self._flow(claim))
         for place, note in notes:
@@ -237,19 +237,27 @@ class StepWork:
             new, files = pages.repack(page, text, files)
             folder, sha256, size = await asyncio.to_thread(self._files.keep_page, claim.job.id, step.number, new, files)
             records[step.number] = PageRecord(folder, sha256, new["width"], new["height"], size)
-        await asyncio.to_thread(self._replace, claim, steps, records)
+        await asyncio.to_thread(self._replace, claim, steps, records, replaced)
 
-    def _replace(self, claim: Claim, steps: list[tuple[Step, str]], records: dict[int, PageRecord]) -> None:
-        """Both in one thread: an end of the service does not come between them."""
-        self._queue.joined(claim, records)
-        for _, folder in steps:
+    def _read_again(self, claim: Claim, steps: list[tuple[Step, str]], damaged: dict[int, str]) -> None:
+        """The rows, then the folders; in one call, which goes on where the task is cancelled."""
+        if self._damage.before_joining(claim, damaged):
+            for step, folder in steps:
+                if step.number in damaged:
+                    self._files.remove_page(claim.job.id, folder)
+
+    def _replace(
+        self, claim: Claim, steps: list[tuple[Step, str]], records: dict[int, PageRecord], replaced: int
+    ) -> None:
+        """The rows, then the folders that they do not name: the joined ones if the step was lost meanwhile."""
+        joined = self._queue.joined(claim, records, replaced)
+        for folder in [folder for _, folder in steps] if joined else [record.folder for record in records.values()]:
             self._files.remove_page(claim.job.id, folder)
 
     def _read(
         self, claim: Claim, steps: list[tuple[Step, str]]
     ) -> tuple[list[tuple[dict[str, Any], dict[str, bytes]]], dict[int, str]]:
-        """The finished pages and their files, and why some cannot be joined, by number; what is left of those is
-        removed."""
+        """The finished pages and their files, and why some cannot be joined, by number."""
         read, damaged = [], {}
         for step, folder in steps:
             try:
@@ -257,8 +265,7 @@ class StepWork:
                 pages.frozen_of(files)
             except StorageDamaged as exc:
                 damaged[step.number] = str(exc)
-                self._files.check()  # a place that is away is no damage
-                self._files.remove_page(claim.job.id, folder)
+                self._files.make_sure()
             else:
                 read.append((page, files))
         return read, damaged

@@ -84,10 +84,10 @@ class Sessions:
             if now - self._looked > GAP_S:
                 self._absent.clear()
             self._looked = now
+            # Also of those that nobody asks about now: they are there.
+            self._absent = {name: since for name, since in self._absent.items() if _key(name) not in held}
             for name in names:
-                if name == self.name or _key(name) in held:
-                    self._absent.pop(name, None)
-                else:
+                if name != self.name and _key(name) not in held:
                     self._absent.setdefault(name, now)
             return [name for name in names if now - self._absent.get(name, now + 1) >= self._grace_s]
 

@@ -133,8 +133,8 @@ def _picture(jobs: JobService, job_id: str, number: int, name: str) -> bytes:
         except FileNotFoundError:
             pass  # said below
         except StorageDamaged as exc:
-            if step.state is StepState.DONE:
-                jobs.damage.found(job_id, number, str(exc))
+            if step.state is StepState.DONE and jobs.damage.found(job_id, step, str(exc)):
+                return _picture(jobs, job_id, number, name)  # its page was replaced meanwhile
             raise
     raise JobNotFound(f"page {number} has no picture {name[:80]!r}")
 
@@ -217,14 +217,12 @@ def stored_answer(
     yield b'{"result": {"layoutParsingResults": ['
     for number, step in enumerate(step for step in steps if step.state in (StepState.DONE, StepState.FAILED)):
         numbers.append(step.number)
-        found = pictures(job.id, step.folder) if step.folder else {}
-        piece = jobs.results.page(job, step, str, models, found)
+        piece, copies = jobs.results.page(job, step, str, models, pictures)
         entries = (json.dumps(entry, ensure_ascii=False) for entry in piece["layoutParsingResults"])
         yield ((", " if number else "") + ", ".join(entries)).encode("utf-8", "replace")
         reports += [report for report in piece["docparser"]["pages"] if len(report) > 1]
         models = piece["docparser"]["models"]
-        if "error" not in piece["docparser"]["pages"][0]:
-            files.update({f"pages/{step.number}/{name}": str(path) for name, path in found.items()})
+        files.update({f"pages/{step.number}/{name}": str(path) for name, path in copies.items()})
     report: Report = {"models": models, "partial": bool(reports) or not job.state.ended, "pages": reports}
     rest = json.dumps({"dataInfo": data_info(job, steps), "docparser": report}, ensure_ascii=False)
     end = f'], {rest[1:-1]}}}, "files": {json.dumps(files)}, "numbers": {json.dumps(numbers)}}}'

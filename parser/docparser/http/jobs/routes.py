@@ -174,7 +174,8 @@ def _cancel(jobs: JobService, job_id: str, owner: str, purge: bool) -> Job:
     },
 )
 async def retry(job_id: str, request: Request) -> Response:
-    """Parses the failed pages of an ended job again, and only those."""
+    """Parses the failed pages of an ended job again, and only those. If opening or joining it failed, that is tried
+    again too, and is no page."""
     jobs = jobs_of(request)
     again = await asyncio.to_thread(_retry, jobs, job_id, identity(request)[0])
     jobs.runner.wake()
@@ -182,14 +183,15 @@ async def retry(job_id: str, request: Request) -> Response:
 
 
 def _retry(jobs: JobService, job_id: str, owner: str) -> int:
-    """Pages that are parsed again count again: they are work, whoever is to blame."""
+    """Pages that are parsed again count again: they are work, whoever is to blame. Opening counts them itself."""
     again = jobs.store.retry(job_id, owner)
+    pages = sum(number > 0 for number in again)
     if again:
         with contextlib.suppress(DataDirFull, StorageUnavailable, OSError):  # only a rebuilt database reads the marks
             jobs.files.forget_told(job_id)
-    jobs.allowance.spend(owner, "pages", again, force=True)
-    jobs.audit.record("job.retried", job=job_id, pages=again)
-    return again
+    jobs.allowance.spend(owner, "pages", pages, force=True)
+    jobs.audit.record("job.retried", job=job_id, pages=pages)
+    return pages
 
 
 @capacity_router.get(

@@ -8,6 +8,7 @@ whole or not at all. The database refers to what counts; repair and retention re
 from __future__ import annotations
 
 import abc
+import contextlib
 import hashlib
 import json
 import re
@@ -17,7 +18,7 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from docparser.errors import StorageDamaged
+from docparser.errors import DataDirFull, StorageDamaged
 from docparser.jobs.storage.data_folder import SmallFiles
 
 JOB_ID = re.compile(r"[0-9a-f]{32}")
@@ -58,6 +59,13 @@ class JobFiles(abc.ABC):
     @abc.abstractmethod
     def probe(self) -> None:
         """Use the storage, to see whether it can be used."""
+
+    def make_sure(self) -> None:
+        """``check`` and ``probe``, whatever room there is. Where it raises StorageUnavailable, a page that cannot be
+        read is not damaged."""
+        self.check()
+        with contextlib.suppress(DataDirFull):
+            self.probe()
 
     def storage_id(self) -> str:
         """Tells the storage from others, for every machine alike; made by whichever process comes first."""
@@ -187,9 +195,9 @@ class JobFiles(abc.ABC):
         """
         name = f"{number:06d}-{secrets.token_hex(8)}"
         stored = page | {FILES: {name: hashlib.sha256(files[name]).hexdigest() for name in sorted(files)}}
-        content = json.dumps(stored, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
+        content = _content(stored)
         self.write_page(job_id, name, files, content)
-        return name, hashlib.sha256(content).hexdigest(), len(content) + sum(map(len, files.values()))
+        return name, hashlib.sha256(content).hexdigest(), size_of(stored, files)
 
     @abc.abstractmethod
     def write_page(self, job_id: str, folder: str, files: dict[str, bytes], page: bytes) -> None: ...
@@ -279,6 +287,15 @@ class JobFiles(abc.ABC):
 
     @abc.abstractmethod
     def remove_page(self, job_id: str, folder: str) -> None: ...
+
+
+def size_of(page: dict[str, Any], files: dict[str, bytes]) -> int:
+    """Bytes that a page takes where it is stored."""
+    return len(_content(page)) + sum(map(len, files.values()))
+
+
+def _content(page: dict[str, Any]) -> bytes:
+    return json.dumps(page, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
 
 
 def by_number(folders: Iterator[str]) -> dict[int, list[str]]:

@@ -180,7 +180,13 @@ class JobFolders(JobFiles):
     @contextlib.contextmanager
     def pictures(self) -> Iterator[Pictures]:
         """The stored files themselves."""
-        yield lambda job_id, folder: {path.name: path for path in self.page_folder(job_id, folder).iterdir()}
+
+        def of(job_id: str, folder: str) -> dict[str, Path]:
+            with contextlib.suppress(OSError):  # whoever reads page.json finds the damage
+                return {path.name: path for path in self.page_folder(job_id, folder).iterdir()}
+            return {}
+
+        yield of
 
     def page_folders(self, job_id: str) -> dict[int, list[str]]:
         with contextlib.suppress(FileNotFoundError):

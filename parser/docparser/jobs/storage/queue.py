@@ -7,8 +7,11 @@ import dataclasses
 import time
 from collections.abc import Collection
 
+from pydantic import ValidationError
+
+from docparser.contract.schemas import ParseOptions
 from docparser.jobs.storage import job_order
-from docparser.jobs.storage.states import JOINING, Job, JobState, to_job
+from docparser.jobs.storage.states import JOINING, Job, JobState, Step, to_job, to_step
 from docparser.jobs.storage.store import end_if_finished, fail_step
 from docparser.jobs.storage.transaction import Database, Membership, Transaction
 
@@ -83,7 +86,7 @@ class StepQueue:
                 "UPDATE jobs SET document_pages = ?, total_pages = ? WHERE id = ?",
                 (document_pages, len(numbers), claim.job.id),
             )
-            _advance_job(connection, claim, join)  # a rebuilt job may have nothing left to do
+            _advance_job(connection, claim.job.id, join)  # a rebuilt job may have nothing left to do
 
     def finish(self, claim: Claim, record: PageRecord, *, join: bool) -> bool:
         """The page is on the disk. If it is the last one and ``join`` is set, joining is the next step.
@@ -108,30 +111,34 @@ class StepQueue:
                 ),
             )
             connection.execute("UPDATE jobs SET bytes = bytes + ? WHERE id = ?", (record.bytes, claim.job.id))
-            _advance_job(connection, claim, join)
+            _advance_job(connection, claim.job.id, join)
         return True
 
-    def joined(self, claim: Claim, records: dict[int, PageRecord]) -> None:
-        """The joined pages replace the single ones, all in one transaction."""
+    def joined(self, claim: Claim, records: dict[int, PageRecord], replaced: int) -> bool:
+        """The joined pages replace the single ones, of ``replaced`` bytes together, all in one transaction.
+
+        Returns False if the step no longer belongs to this process; then nothing refers to the joined pages.
+        """
         with self._database.writing() as connection:
             if not self._delete_finished_step(connection, claim):
-                return
+                return False
             changed = connection.tick()
             for number, record in records.items():
                 connection.execute(
                     "UPDATE steps SET folder = ?, sha256 = ?, changed = ? WHERE job_id = ? AND number = ?",
                     (record.folder, record.sha256, changed, claim.job.id, number),
                 )
-            size = sum(record.bytes for record in records.values())
-            connection.execute("UPDATE jobs SET bytes = bytes + ? WHERE id = ?", (size, claim.job.id))
+            more = sum(record.bytes for record in records.values()) - replaced
+            connection.execute("UPDATE jobs SET bytes = bytes + ? WHERE id = ?", (more, claim.job.id))
             end_if_finished(connection, claim.job.id)
+        return True
 
     def fail(self, claim: Claim, kind: str, error: str, *, join: bool) -> None:
         """The step failed; the job's other pages are not touched. Joining that failed is not begun again by itself."""
         with self._database.writing() as connection:
             if self._owns_or_deletes(connection, claim):
                 fail_step(connection, claim.job.id, claim.number, kind, error)
-                _advance_job(connection, claim, join and claim.number != JOINING)
+                _advance_job(connection, claim.job.id, join and claim.number != JOINING)
 
     def requeue(self, claim: Claim, delay_s: float, *, count: bool) -> None:
         """Put the step back into the queue, not before ``delay_s`` from now; ``count``: as one more attempt."""
@@ -143,22 +150,36 @@ class StepQueue:
                     (0 if count else 1, time.time() + delay_s, connection.tick(), claim.job.id, claim.number),
                 )
 
-    def damaged(self, job_id: str, number: int, error: str) -> None:
-        """A finished page can no longer be read: it becomes a failed one, which can be retried."""
+    def damaged(self, job_id: str, step: Step, error: str) -> Step | None:
+        """A finished page can no longer be read where ``step`` says: it becomes a failed one, which can be retried.
+
+        If it lies in another folder now, because it was joined meanwhile, nothing changes. Returns it as it is then.
+        """
         with self._database.writing() as connection:
             connection.lock_job(job_id)
-            fail_step(connection, job_id, number, "StorageDamaged", error)
+            row = connection.execute(
+                "SELECT * FROM steps WHERE job_id = ? AND number = ? AND state = 'done'", (job_id, step.number)
+            ).fetchone()
+            if row is None:
+                return None
+            if row["folder"] != step.folder:
+                return to_step(row)
+            fail_step(connection, job_id, step.number, "StorageDamaged", error)
             connection.execute(
                 "UPDATE jobs SET state = 'running' WHERE id = ? AND state IN ('done', 'failed')", (job_id,)
             )
             end_if_finished(connection, job_id)
+        return None
 
-    def read_again(self, claim: Claim, pages: dict[int, str]) -> None:
+    def read_again(self, claim: Claim, pages: dict[int, str]) -> bool:
         """Finished pages, by number, that cannot be joined, and why: they wait to be read once more instead of the step
-        that joins. A page that was begun MAX_ATTEMPTS times fails."""
+        that joins. A page that was begun MAX_ATTEMPTS times fails.
+
+        Returns False, and changes nothing, if the step no longer belongs to this process.
+        """
         with self._database.writing() as connection:
             if not self._delete_finished_step(connection, claim):
-                return
+                return False
             for number, words in pages.items():
                 step = (claim.job.id, number)
                 (attempts,) = connection.execute(
@@ -172,7 +193,8 @@ class StepQueue:
                         "finished = NULL, not_before = 0, changed = ? WHERE job_id = ? AND number = ?",
                         (connection.tick(), *step),
                     )
-            _advance_job(connection, claim, join=True)
+            _advance_job(connection, claim.job.id, join=True)
+        return True
 
     def cancelled(self, claims: list[Claim]) -> list[Claim]:
         """Those of this process's claims whose job was cancelled meanwhile."""
@@ -203,7 +225,7 @@ class StepQueue:
             for job in jobs:
                 connection.lock_job(job["job_id"])
             rows = connection.execute(
-                "SELECT s.job_id, s.number, s.attempts, j.state FROM steps s JOIN jobs j ON j.id = s.job_id "
+                "SELECT s.job_id, s.number, s.attempts, j.state, j.options FROM steps s JOIN jobs j ON j.id = s.job_id "
                 f"WHERE s.state = 'running' AND s.process IN ({marks})",
                 dead,
             ).fetchall()
@@ -213,7 +235,8 @@ class StepQueue:
                     connection.execute("DELETE FROM steps WHERE job_id = ? AND number = ?", step)
                 elif row["attempts"] >= MAX_ATTEMPTS:
                     fail_step(connection, *step, "ServiceLost", LOST)
-                    end_if_finished(connection, row["job_id"])
+                    join = row["number"] != JOINING and _joins(row["options"])
+                    _advance_job(connection, row["job_id"], join)
                 else:
                     connection.execute(
                         "UPDATE steps SET state = 'queued', process = NULL, changed = ? "
@@ -280,20 +303,28 @@ class StepQueue:
         return True
 
 
-def _advance_job(connection: Transaction, claim: Claim, join: bool) -> None:
+def _joins(options: str) -> bool:
+    """Whether a job with these options, as its row has them, joins its pages."""
+    try:
+        return ParseOptions.model_validate_json(options).restructurePages
+    except ValidationError:  # kept by a release that allowed more
+        return False
+
+
+def _advance_job(connection: Transaction, job_id: str, join: bool) -> None:
     """After a page: queue the joining if it was the last one and some were parsed, or end the job."""
     if join:
         left, done = connection.execute(
             "SELECT count(*) FILTER (WHERE state IN ('queued', 'running')), count(*) FILTER (WHERE state = 'done') "
             "FROM steps WHERE job_id = ?",
-            (claim.job.id,),
+            (job_id,),
         ).fetchone()
         if not left and done:
             connection.execute(
                 "INSERT INTO steps (job_id, number, state, changed) VALUES (?, ?, 'queued', ?) "
                 "ON CONFLICT (job_id, number) DO UPDATE SET state = 'queued', process = NULL, attempts = 0, "
                 "not_before = 0, error = NULL, kind = NULL, finished = NULL, changed = excluded.changed",
-                (claim.job.id, JOINING, connection.tick()),
+                (job_id, JOINING, connection.tick()),
             )
             return
-    end_if_finished(connection, claim.job.id)
+    end_if_finished(connection, job_id)

@@ -19,7 +19,7 @@ from docparser.errors import StorageDamaged
 from docparser.jobs.storage import callbacks
 from docparser.jobs.storage.files import JobFiles
 from docparser.jobs.storage.states import JOB_FIELDS, OPENING, Job, JobState, StepState, to_row
-from docparser.jobs.storage.store import CANCELLED, cancel, end, insert_row
+from docparser.jobs.storage.store import CANCELLED, cancel, drop_joining, end, insert_row
 from docparser.jobs.storage.transaction import Database, Row, Transaction
 
 log = logging.getLogger(__name__)
@@ -206,6 +206,7 @@ def _take(connection: Transaction, job_id: str, number: int, page: Found) -> Non
 
 def _open_again(connection: Transaction, job_id: str) -> None:
     """Opening a document makes the steps that are missing, and ends the job, or joins its pages, if none waits."""
+    drop_joining(connection, job_id)
     connection.execute(
         "INSERT INTO steps (job_id, number, state, changed) VALUES (?, ?, 'queued', ?) ON CONFLICT DO NOTHING",
         (job_id, OPENING, connection.tick()),

@@ -157,8 +157,9 @@ class JobStore:
             cancel(connection, job_id)
             return _job(connection, job_id, owner)
 
-    def retry(self, job_id: str, owner: str) -> int:
-        """Put the failed pages back into the queue, but those that took too long; returns how many.
+    def retry(self, job_id: str, owner: str) -> list[int]:
+        """Put the failed steps back into the queue, but those that took too long; returns their numbers. Joining comes
+        after the pages.
 
         Raises QueueFull, and InvalidJob if the job still runs or was cancelled.
         """
@@ -169,13 +170,21 @@ class JobStore:
             if not job.state.ended or job.state is JobState.CANCELLED:
                 raise InvalidJob(f"the job is {job.state}; pages can be tried again when it is done or failed")
             self._check_room(connection)
+            failed = connection.execute(
+                "SELECT number FROM steps WHERE job_id = ? AND state = 'failed' "
+                "AND coalesce(kind, '') NOT IN ('DocumentTooSlow', 'StepTooSlow') ORDER BY number",
+                (job_id,),
+            ).fetchall()
+            again = [row["number"] for row in failed]
+            if any(number != JOINING for number in again):
+                drop_joining(connection, job_id)
+                again = [number for number in again if number != JOINING]
             changed = connection.tick()
-            again = connection.execute(
+            connection.executemany(
                 "UPDATE steps SET state = 'queued', attempts = 0, not_before = 0, error = NULL, kind = NULL, "
-                "changed = ? WHERE job_id = ? AND state = 'failed' "
-                "AND coalesce(kind, '') NOT IN ('DocumentTooSlow', 'StepTooSlow')",
-                (changed, job_id),
-            ).rowcount
+                "changed = ? WHERE job_id = ? AND number = ?",
+                [(changed, job_id, number) for number in again],
+            )
             if again:
                 connection.execute(
                     "UPDATE jobs SET state = 'running', error = NULL, finished = NULL, turns = ? WHERE id = ?",
@@ -236,6 +245,11 @@ def cancel(connection: Transaction, job_id: str) -> None:
     """End a job that has not ended; its waiting pages leave the queue at once. The job is locked."""
     connection.execute("DELETE FROM steps WHERE job_id = ? AND (state = 'queued' OR number <= 0)", (job_id,))
     end(connection, job_id, JobState.CANCELLED, CANCELLED)
+
+
+def drop_joining(connection: Transaction, job_id: str) -> None:
+    """Pages are parsed again: the last one queues the joining, which would not have them now."""
+    connection.execute("DELETE FROM steps WHERE job_id = ? AND number = ?", (job_id, JOINING))
 
 
 def end_if_finished(connection: Transaction, job_id: str) -> None:
