@@ -132,9 +132,15 @@ def record(weights: Path, values: Path, parser: str) -> int:
     return 0
 
 
-def check(options: argparse.Namespace, weights: Path, values: Path) -> int:
+def server(options: argparse.Namespace, settings: LocalSettings) -> Server:
+    """The VLM. Its key is VLM_API_KEY, else the one that the parser sends, which is for VLM_URL only."""
+    parsers = settings.values.get("PARSER_VLM_API_KEY") if options.vlm == settings.values["VLM_URL"] else None
+    return Server(options.vlm, os.environ.get("VLM_API_KEY") or parsers)
+
+
+def check(options: argparse.Namespace, vlm: Server, weights: Path, values: Path) -> int:
     recorded = selftest.load(values, weights)
-    findings = selftest.check_blocks(Server(options.vlm), recorded, options.tolerance)
+    findings = selftest.check_blocks(vlm, recorded, options.tolerance)
     findings.append(
         check_page((recorded.get("page") or {}).get("text"), page_text(options.parser), options.text_tolerance)
     )
@@ -171,9 +177,11 @@ def main(words: list[str]) -> int:
         # VALUES holds the settings as compose reads them. Local mode overrides some of them, like HARDWARE.
         return check_in_container(options, VALUES)
     # Recording the blocks needs no server where the weights are named.
-    weights = options.weights or folder_of_weights(Server(options.vlm).root, settings.values)
+    weights = options.weights or folder_of_weights(server(options, settings).root, settings.values)
     values = (options.values or weights / selftest.NAME).resolve()
-    return record(weights, values, options.parser) if options.record else check(options, weights, values)
+    if options.record:
+        return record(weights, values, options.parser)
+    return check(options, server(options, settings), weights, values)
 
 
 if __name__ == "__main__":

@@ -9,12 +9,22 @@ from pathlib import PurePath
 
 from bundle.compose import project
 from bundle.compose.images import hardware
+from selftest.check import KEY_FILE
 from served_weights.settings import WeightSettings
 from served_weights.vlm import find_vlm
 from tool_errors import UsageError, WeightsError
 
 MODELS = PurePath("/models")  # MODELS_DIR inside the containers
-ASK = "from health_probe import probe; print(probe('http://127.0.0.1:8000/v1/models', 10).detail)"
+KEY = PurePath(project.REPLICAS).with_name(KEY_FILE)
+ASK = f"""
+from pathlib import Path
+from urllib.request import Request
+from health_probe import OPENER
+key = Path("{KEY}")
+headers = {{"Authorization": "Bearer " + key.read_text()}} if key.exists() else {{}}
+with OPENER.open(Request("http://127.0.0.1:8000/v1/models", headers=headers), timeout=10) as answer:
+    print(answer.read().decode())
+"""
 
 
 def served(service: str, python: str) -> str:
