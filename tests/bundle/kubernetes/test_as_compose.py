@@ -29,11 +29,6 @@ SECONDS = {"s": 1, "m": 60}
 PARSER_NAMES = ",".join(["parser", *(f"parser.{NAMESPACE}{end}" for end in ("", ".svc", ".svc.cluster.local"))])
 # All that differs: (service, what) -> what compose has, what the pod has, why. None: not there.
 DIFFERENCES: dict[tuple[str, str], tuple[Any, Any, str]] = {
-    ("vlm", "env VLM_CORES"): (
-        None,
-        "none",
-        "the kubelet binds pods to cores; a share of a pod's own would be too few",
-    ),
     **{
         (service, "env SETTINGS_PLACE"): (
             ".env beside compose.yaml",
