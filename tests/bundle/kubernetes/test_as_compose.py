@@ -240,6 +240,16 @@ def test_a_node_of_sixteen_pods_is_what_compose_gives_to_sixteen_replicas():
     assert one_die * one(rendered("ascend"), "Deployment", "vlm")["spec"]["replicas"] == bytes_of("128g")
 
 
+@pytest.mark.parametrize("name", ["vlm", "parser"])
+def test_a_slow_first_install_is_no_failed_roll_out(name: str):
+    """Both wait for the weights, and the parser for the VLM, as long as the guide's commands do."""
+    guide = (ROOT / "docs/kubernetes.md").read_text()
+    [hours] = re.findall(r"job/fetch-models --timeout=(\d+)h", guide)
+    [minutes] = re.findall(r"rollout status deployment/vlm --timeout=(\d+)m", guide)
+    deadline = one(rendered("cpu"), "Deployment", name)["spec"].get("progressDeadlineSeconds", 600)
+    assert deadline > int(hours) * 3600 + int(minutes) * 60
+
+
 def test_the_parsers_memory_is_enough_for_its_workers():
     """It starts as many as fit, whatever the cores of the node: four in a pod, which asks for as many cores."""
     facts = of_pod("parser", "cpu")
