@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from bundle import files, parser_client
-from bundle.compose import project
+from bundle.compose import mounted, project
 from bundle.demo.inputs import open_documents
 from bundle.environments.setup import ENVIRONMENTS
 from bundle.paths import ROOT, VALUES, shown
@@ -23,7 +23,7 @@ from selftest import check as selftest
 from selftest.server import Server
 from served_weights.settings import WeightSettings
 from served_weights.vlm import find_vlm
-from tool_errors import FAILED, EnvironmentSetupError, ServiceError, ToolError, WeightsError, run
+from tool_errors import FAILED, EnvironmentSetupError, ServiceError, ToolError, UsageError, run
 
 PAGE = ROOT / "tests/data/report.png"
 PAGE_SECONDS = 600
@@ -83,7 +83,7 @@ def folder_of_weights(root: str, settings: Mapping[str, str]) -> Path:
         return Path(root)
     try:
         return find_vlm(WeightSettings.from_environment(settings)).path
-    except WeightsError as error:
+    except UsageError as error:
         served = f"the VLM server serves {root}, which is not on this machine, and " if root else ""
         raise ServiceError(f"{served}{error}; or name the served folder with --weights") from error
 
@@ -152,7 +152,7 @@ def check_in_container(options: argparse.Namespace, settings: Mapping[str, str])
 
     They are asked inside the container, where code and weights are the same.
     """
-    weights = options.weights or folder_of_weights("", settings)
+    weights = options.weights or folder_of_weights("", mounted.on_host(settings))
     recorded = selftest.load((options.values or weights / selftest.NAME).resolve(), weights)
     command = ["docker", "compose", "exec", "-T", "vlm", "python", "-m", "selftest"]
     command += ["--replicas", project.REPLICAS, "--json", "--tolerance", str(options.tolerance)]

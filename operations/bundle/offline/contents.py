@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from bundle.compose.mounted import on_host
 from bundle.origin import git
 from bundle.paths import ROOT, VALUES
 from served_weights.settings import WeightSettings
@@ -69,7 +70,7 @@ def weight_files() -> list[tuple[Path, str]]:
 
     Raises UsageError if there are none but the demo's.
     """
-    settings = WeightSettings.from_environment(VALUES)
+    settings = WeightSettings.from_environment(on_host(VALUES))
     folder = named(settings)[1]
     if not folder.is_relative_to(settings.models_dir) or is_absent(folder):
         raise UsageError(f"--weights: {folder} is not there; scripts/fetch_weights.sh")
