@@ -69,7 +69,7 @@ CHANGES: dict[str, tuple[int | None, int | None]] = {
 CLONE_THREAD = 0x10000
 
 # linux/landlock.h. Rights on files by the version of the interface that brought them.
-EXECUTE, WRITE_FILE, READ_FILE, READ_DIR, TRUNCATE = 1 << 0, 1 << 1, 1 << 2, 1 << 3, 1 << 14
+WRITE_FILE, READ_FILE, READ_DIR, TRUNCATE = 1 << 1, 1 << 2, 1 << 3, 1 << 14
 RIGHTS = {1: (1 << 13) - 1, 2: 1 << 13, 3: TRUNCATE, 5: 1 << 15}
 OF_FILES = WRITE_FILE | READ_FILE | TRUNCATE
 MAKES = sum(1 << bit for bit in (4, 5, 7, 8, 12))  # remove a folder or file; make a folder, file or symbolic link

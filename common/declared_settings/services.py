@@ -70,7 +70,12 @@ HARDWARE_AND_WEIGHTS = (
         "",
         "The layout model; in containers a folder below `/models`; without effect for a VLM that reads whole pages.",
     ),
-    Setting("MODELS_CONFIG", "config/models.yaml", "The models and their arguments; in containers a file inside them."),
+    Setting(
+        "MODELS_CONFIG",
+        "config/models.yaml",
+        "The models and their arguments; in containers a file inside them: `/models/own.yaml` is `own.yaml` in "
+        "MODELS_DIR.",
+    ),
 )
 MOST_REPLICAS = 64  # in a container
 VLM_SERVER = (
@@ -148,7 +153,8 @@ VLM_SERVER = (
         "VLM_MEDIA_HOSTS",
         "",
         "Hosts, separated by blanks. The VLM server fetches images and videos of chat requests from them by http(s): "
-        "no redirects, 64 MB and 30 s at most. It refuses addresses of other hosts.",
+        "no redirects, 64 MB and 30 s at most. It refuses addresses of other hosts. In compose it needs "
+        "[a network](secure.md#the-vlm-servers-own-port) for it.",
         shown="none",
     ),
     VLM_ATTENTION,

@@ -27,6 +27,8 @@ from tool_errors import FAILED, ServiceError, UsageError
 from .server import Answer, Server
 
 NAME = "selftest.json"
+# Beside a VLM container's replicas.json: the key that its replicas ask for. Without one there is no such file.
+KEY_FILE = "vlm-api-key"
 MAX_NEW_TOKENS = 256
 # What was asked where recorded values say nothing: they were recorded before other families were served.
 EARLIER = Question("OCR:", 112896, 1003520)
@@ -151,7 +153,17 @@ def replica_urls(file: Path) -> list[str]:
     return [f"http://127.0.0.1:{port}/v1" for port in ports]
 
 
-def check_replicas(urls: list[str], weights: Path | None, values: Path | None, tolerance: float) -> list[Finding]:
+def replica_key(file: Path) -> str | None:
+    """The key that the container of this replicas.json asks for, None where it asks for none."""
+    try:
+        return file.with_name(KEY_FILE).read_text()
+    except FileNotFoundError:
+        return None
+
+
+def check_replicas(
+    urls: list[str], key: str | None, weights: Path | None, values: Path | None, tolerance: float
+) -> list[Finding]:
     """Ask every replica by itself, all at the same time, so that none can hide behind the balancer.
 
     Findings are named `replica 0, line-1.png`. A replica that does not answer is a finding that did not pass. Raises
@@ -160,7 +172,7 @@ def check_replicas(urls: list[str], weights: Path | None, values: Path | None, t
 
     def ask(index: int) -> list[Finding]:
         try:
-            server = Server(urls[index])
+            server = Server(urls[index], key)
             folder = weights or Path(server.root)
             found = check_blocks(server, load(values or folder / NAME, folder), tolerance)
         except ServiceError as error:
@@ -203,7 +215,8 @@ def main() -> int:
     options = parser.parse_args()
     if options.replicas:
         urls = replica_urls(options.replicas)
-        return show(check_replicas(urls, options.weights, options.values, options.tolerance), options.json)
+        key = replica_key(options.replicas)
+        return show(check_replicas(urls, key, options.weights, options.values, options.tolerance), options.json)
     server = Server(options.vlm)
     weights = options.weights or Path(server.root)
     findings = check_blocks(server, load(options.values or weights / NAME, weights), options.tolerance)

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from selftest import chinese
-from selftest.check import MAX_NEW_TOKENS, blocks, question_of, replica_urls
+from selftest.check import MAX_NEW_TOKENS, blocks, question_of, replica_key, replica_urls
 from selftest.server import Server
 from served_weights.catalog import Catalog
 from served_weights.settings import WeightSettings
@@ -30,14 +30,14 @@ from tool_errors import FAILED, ToolError, run
 BLOCK = "sentence.png"
 
 
-def read(urls: list[str], catalog: Catalog) -> list[dict[str, Any]]:
+def read(urls: list[str], key: str | None, catalog: Catalog) -> list[dict[str, Any]]:
     """Ask every replica, all at the same time. `error` says why an answer is none, or is another than most give."""
     image = next(path for path in blocks() if path.name == BLOCK).read_bytes()
 
     def ask(index: int) -> dict[str, Any]:
         began, text, error = time.monotonic(), "", ""
         try:
-            server = Server(urls[index])
+            server = Server(urls[index], key)
             question = question_of(serving(server.name, Path(server.root), catalog))
             text = server.ask([image], question, MAX_NEW_TOKENS).text.strip()
             if text:
@@ -61,8 +61,8 @@ def read(urls: list[str], catalog: Catalog) -> list[dict[str, Any]]:
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m selftest.read", description="One block by each replica.")
     parser.add_argument("--replicas", type=Path, metavar="FILE", required=True, help="the container's replicas.json")
-    urls = replica_urls(parser.parse_args().replicas)
-    found = read(urls, WeightSettings.from_environment(os.environ).catalog)
+    file = parser.parse_args().replicas
+    found = read(replica_urls(file), replica_key(file), WeightSettings.from_environment(os.environ).catalog)
     print(json.dumps(found, ensure_ascii=False))
     return FAILED if any(answer["error"] for answer in found) else 0
 

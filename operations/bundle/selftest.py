@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from bundle import files, parser_client
-from bundle.compose import project
+from bundle.compose import mounted, project
 from bundle.demo.inputs import open_documents
 from bundle.environments.setup import ENVIRONMENTS
 from bundle.paths import ROOT, VALUES, shown
@@ -23,7 +23,7 @@ from selftest import check as selftest
 from selftest.server import Server
 from served_weights.settings import WeightSettings
 from served_weights.vlm import find_vlm
-from tool_errors import FAILED, EnvironmentSetupError, ServiceError, ToolError, WeightsError, run
+from tool_errors import FAILED, EnvironmentSetupError, ServiceError, ToolError, UsageError, run
 
 PAGE = ROOT / "tests/data/report.png"
 PAGE_SECONDS = 600
@@ -83,7 +83,7 @@ def folder_of_weights(root: str, settings: Mapping[str, str]) -> Path:
         return Path(root)
     try:
         return find_vlm(WeightSettings.from_environment(settings)).path
-    except WeightsError as error:
+    except UsageError as error:
         served = f"the VLM server serves {root}, which is not on this machine, and " if root else ""
         raise ServiceError(f"{served}{error}; or name the served folder with --weights") from error
 
@@ -132,9 +132,15 @@ def record(weights: Path, values: Path, parser: str) -> int:
     return 0
 
 
-def check(options: argparse.Namespace, weights: Path, values: Path) -> int:
+def server(options: argparse.Namespace, settings: LocalSettings) -> Server:
+    """The VLM. Its key is VLM_API_KEY, else the one that the parser sends, which is for VLM_URL only."""
+    parsers = settings.values.get("PARSER_VLM_API_KEY") if options.vlm == settings.values["VLM_URL"] else None
+    return Server(options.vlm, os.environ.get("VLM_API_KEY") or parsers)
+
+
+def check(options: argparse.Namespace, vlm: Server, weights: Path, values: Path) -> int:
     recorded = selftest.load(values, weights)
-    findings = selftest.check_blocks(Server(options.vlm), recorded, options.tolerance)
+    findings = selftest.check_blocks(vlm, recorded, options.tolerance)
     findings.append(
         check_page((recorded.get("page") or {}).get("text"), page_text(options.parser), options.text_tolerance)
     )
@@ -146,7 +152,7 @@ def check_in_container(options: argparse.Namespace, settings: Mapping[str, str])
 
     They are asked inside the container, where code and weights are the same.
     """
-    weights = options.weights or folder_of_weights("", settings)
+    weights = options.weights or folder_of_weights("", mounted.on_host(settings))
     recorded = selftest.load((options.values or weights / selftest.NAME).resolve(), weights)
     command = ["docker", "compose", "exec", "-T", "vlm", "python", "-m", "selftest"]
     command += ["--replicas", project.REPLICAS, "--json", "--tolerance", str(options.tolerance)]
@@ -171,9 +177,11 @@ def main(words: list[str]) -> int:
         # VALUES holds the settings as compose reads them. Local mode overrides some of them, like HARDWARE.
         return check_in_container(options, VALUES)
     # Recording the blocks needs no server where the weights are named.
-    weights = options.weights or folder_of_weights(Server(options.vlm).root, settings.values)
+    weights = options.weights or folder_of_weights(server(options, settings).root, settings.values)
     values = (options.values or weights / selftest.NAME).resolve()
-    return record(weights, values, options.parser) if options.record else check(options, weights, values)
+    if options.record:
+        return record(weights, values, options.parser)
+    return check(options, server(options, settings), weights, values)
 
 
 if __name__ == "__main__":

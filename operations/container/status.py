@@ -19,6 +19,7 @@ from typing import Any
 import npu_smi
 from container import halves, layout, replicas
 from health_probe import probe
+from selftest.check import KEY_FILE
 
 TIMEOUT_SECONDS = 10
 
@@ -35,6 +36,16 @@ def write(env: Mapping[str, str]) -> None:
     ports = [replicas.port(env, index) for index in serving(env)]
     settings = {name: env[name] for name in names if env.get(name)}
     record(env).write_text(json.dumps({"settings": settings, "ports": ports}))
+
+
+def write_key(env: Mapping[str, str]) -> None:
+    """Leave the key of the replicas, if they ask for one, where the self-test finds it and nobody else may read it: on
+    a command line of `docker compose exec` it would show in the host's list of processes."""
+    file = record(env).with_name(KEY_FILE)
+    file.unlink(missing_ok=True)
+    if key := env.get("VLLM_API_KEY"):
+        file.touch(mode=0o600)
+        file.write_text(key)
 
 
 def settings(env: Mapping[str, str]) -> dict[str, str]:

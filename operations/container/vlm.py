@@ -55,9 +55,10 @@ def main() -> int:
     checked = subprocess.run(launcher, env=env, stdout=subprocess.PIPE, text=True, check=False)
     if checked.returncode:
         return checked.returncode
+    env |= settled(env, json.loads(checked.stdout))
+    status.write_key(env)
     status.write(env)
-    found = json.loads(checked.stdout)
-    supervisord.become({**env, **settled(env, found)})
+    supervisord.become(env)
 
 
 def settled(env: Mapping[str, str], found: Mapping[str, Any]) -> dict[str, str]:
@@ -65,7 +66,7 @@ def settled(env: Mapping[str, str], found: Mapping[str, Any]) -> dict[str, str]:
 
     Where VLM_MODEL is unset, the model is settled too: a replica that starts again would else take weights that were
     fetched meanwhile, and answer 404 to calls for the others' model. The watchdog asks for it by its name and with the
-    key that VLM_ARGS may name: a refusal would say nothing about the engine behind it.
+    key that VLM_ARGS may name: a refusal would say nothing about the engine behind it. The self-test takes the same.
     """
     own = {"VLM_MODEL_NAME": found["model"], "VLM_MAX_NUM_SEQS": str(found["max_num_seqs"])}
     if found["api_key"]:

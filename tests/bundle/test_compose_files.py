@@ -11,6 +11,8 @@ from typing import Any
 import pytest
 import yaml
 
+from container.vlm import DEFAULTS
+from tests.support.docs import all_blocks
 from tests.support.kubernetes import compose_service
 from tests.support.paths import ROOT
 
@@ -99,6 +101,16 @@ def test_each_service_is_the_reviewed_one(name: str):
     assert {"vlm", "parser"} <= set(snapshot)
     for service, expected in snapshot.items():
         assert compared(compose_service(service, **CASES[name])) == compared(expected), service
+
+
+@pytest.mark.parametrize("page", ["docs/secure.md", "docs/zh-CN/secure.md"])
+def test_the_guides_file_lets_the_vlm_reach_out_and_be_reached(page: str):
+    (text,) = (block.text for block in all_blocks(ROOT / page) if block.language == "yaml" and "vlm:" in block.text)
+    own = yaml.safe_load(text)["services"]["vlm"]
+    networks = yaml.safe_load((ROOT / "compose.yaml").read_text())["networks"]
+    assert networks["internal"] == {"internal": True} and networks["default"] == {}
+    assert compose_service("vlm", "cpu")["networks"] == ["internal"] and own["networks"] == ["internal", "default"]
+    assert own["ports"] == [f"127.0.0.1:8000:{DEFAULTS['VLM_PORT']}"]
 
 
 @pytest.mark.parametrize("service", ["vlm", "parser", "corpus"])

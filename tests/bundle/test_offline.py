@@ -65,6 +65,28 @@ def test_what_git_ignores_stays_behind():
     assert {str(path.relative_to(ROOT)) for path in contents.tree_files()} <= {*tracked.splitlines(), *new.splitlines()}
 
 
+def test_a_sites_files_stay_behind_without_git_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """An unpacked archive has a list. A checkout whose git does not answer is not packed: its owner is another user, or
+    git is missing."""
+    folder = make_folder(tmp_path, "0.2.0")
+    for name in ("deploy/kubernetes/site/api_keys", "config/compose/dies/2,5.yaml", "images.tar"):
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).touch()
+    monkeypatch.setattr(contents, "ROOT", folder)
+    manifest = json.loads((folder / contents.MANIFEST).read_text())
+    listed = {**manifest["files"], "images.tar": "", "scripts/test.sh": "", "docs/gone.md": ""}
+    (folder / contents.MANIFEST).write_text(json.dumps({**manifest, "files": listed}))
+    assert {str(path.relative_to(folder)) for path in contents.tree_files()} == {*FILES}
+    (folder / contents.MANIFEST).unlink()
+    assert not [path for path in contents.tree_files() if "site" in path.parts]
+    (folder / ".git").mkdir()
+    with pytest.raises(UsageError, match="nothing was packed: fatal: not a git repository"):
+        contents.tree_files()
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(UsageError, match="nothing was packed: git cannot be run"):
+        contents.tree_files()
+
+
 def test_a_new_folder_takes_over_settings_dies_and_weights(folders: tuple[Path, Path]):
     old, new = folders
     before = {path: path.read_bytes() for path in old.rglob("*") if path.is_file()}

@@ -9,17 +9,23 @@ import json
 import os
 import subprocess
 import sys
+from argparse import Namespace
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from selftest import chinese
+from bundle import selftest
+from bundle.compose import served_model
+from bundle.settings import LocalSettings
+from container import status as container
+from selftest import check, chinese
 from selftest.server import Server
 from served_weights.catalog import DEFAULT_FILE, Catalog
 from served_weights.question import Question
 from tests.support.paths import ROOT
 from tests.support.simulated_http import JsonHandler, SimulatedServer
+from tool_errors import ServiceError, UsageError
 
 WORDS = (ROOT / "parser/docparser/vlm/failures.py").read_text()
 CHINESE = base64.b64encode(chinese.PICTURE.read_bytes()).decode()
@@ -32,6 +38,7 @@ class SimulatedReplica(SimulatedServer):
     text = "The same sentence."
     chinese = "".join(chinese.LINES)
     served_name, root = "PaddleOCR-VL-0.9B", "/models/m"
+    key = ""
 
     def __init__(self) -> None:
         self.asked: list[str] = []
@@ -43,11 +50,23 @@ class SimulatedReplica(SimulatedServer):
         replica = self
 
         class Handler(JsonHandler):
+            def refuses(self) -> bool:
+                """As vLLM does with --api-key."""
+                sent = self.headers["Authorization"]
+                if replica.key and sent != f"Bearer {replica.key}":
+                    self.reply(401, {"error": "Unauthorized"})
+                    return True
+                return False
+
             def do_GET(self) -> None:
+                if self.refuses():
+                    return
                 self.reply(200, {"data": [{"id": replica.served_name, "root": replica.root}]})
 
             def do_POST(self) -> None:
                 body = self.body()
+                if self.refuses():
+                    return None
                 if body["temperature"]:
                     replica.sampled.append({name: body[name] for name in OTHER})
                     return self.reply(500 if replica.lacks_sampling else 200, {})
@@ -91,6 +110,43 @@ def test_replicas_that_agree(replicas: list[SimulatedReplica], tmp_path: Path):
     status, found = read(tmp_path, replicas)
     assert status == 0 and [answer["text"] for answer in found] == [f"The same sentence. {''.join(chinese.LINES)}"] * 3
     assert not any(answer["error"] for answer in found)
+
+
+@pytest.mark.server
+def test_replicas_that_ask_for_a_key(replicas: list[SimulatedReplica], tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """VLM_ARGS=--api-key: the container's start leaves the key beside replicas.json."""
+    for replica in replicas:
+        replica.key = "s3cret"
+    assert "HTTP 401" in read(tmp_path, replicas)[1][0]["error"]
+    container.write_key({"RUN_DIR": str(tmp_path), "VLLM_API_KEY": "s3cret"})
+    assert (tmp_path / "vlm-api-key").stat().st_mode & 0o777 == 0o600
+    assert read(tmp_path, replicas)[0] == 0
+    monkeypatch.setattr(sys, "argv", ["selftest", "--replicas", str(tmp_path / "replicas.json")])
+    with pytest.raises(UsageError, match="there are no recorded values for these weights"):
+        check.main()
+
+    def ask_inside(*words: str) -> subprocess.CompletedProcess[str]:
+        """The container's own program, at this machine's port and folder."""
+        code = words[-1].replace("127.0.0.1:8000", f"127.0.0.1:{replicas[0].port}")
+        code = code.replace(str(served_model.KEY.parent), str(tmp_path))
+        env = {**os.environ, "PYTHONPATH": str(ROOT / "common")}
+        return subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, check=False)
+
+    monkeypatch.setattr(served_model.project, "compose", ask_inside)
+    assert served_model.served("vlm", "python") == "m"
+    container.write_key({"RUN_DIR": str(tmp_path)})
+    assert not (tmp_path / "vlm-api-key").exists() and served_model.served("vlm", "python") == ""
+
+
+@pytest.mark.server
+def test_local_mode_asks_with_the_parsers_key(replicas: list[SimulatedReplica], monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.delenv("VLM_API_KEY", raising=False)
+    replicas[0].key = replicas[1].key = "s3cret"
+    url, another = (f"http://127.0.0.1:{replica.port}/v1" for replica in replicas[:2])
+    settings = LocalSettings("", 0, "", 0, 1, {"VLM_URL": url, "PARSER_VLM_API_KEY": "s3cret"})
+    assert selftest.server(Namespace(vlm=url), settings).root == "/models/m"
+    with pytest.raises(ServiceError, match="HTTP 401"):
+        selftest.server(Namespace(vlm=another), settings)
 
 
 @pytest.mark.server

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from bundle.compose import mounted, served_model
+from bundle.offline import contents
 from bundle.preflight.machine import Machine
 from bundle.preflight.weights import check_weights
 from bundle.selftest import folder_of_weights
@@ -276,15 +278,39 @@ def test_preflight_says_what_up_would_do(tmp_path: Path, catalog: str):
     assert found["layout model"].startswith("WARN ")
     assert preflight(tmp_path, HARDWARE="ascend")["weights"].startswith("FAIL there are no weights")
     make_weights(tmp_path / "A")
-    found = preflight(tmp_path, MODELS_CONFIG=catalog)
+    inside = f"/models/{Path(catalog).name}"  # as the container sees it
+    found = preflight(tmp_path, MODELS_CONFIG=inside)
     assert found["weights"] == f"PASS {tmp_path / 'A'}, no SHA256SUMS to compare with"
     write(tmp_path / "demo" / layout.DEFAULT)
     (tmp_path / "demo" / layout.DEFAULT / "inference.pdiparams").write_text("changed")
-    assert preflight(tmp_path, MODELS_CONFIG=catalog)["layout model"].startswith("FAIL ")
+    assert preflight(tmp_path, MODELS_CONFIG=inside)["layout model"].startswith("FAIL ")
     carried = make_layout(tmp_path / "source" / layout.DEFAULT)
     assert preflight(tmp_path, LAYOUT_MODEL_SOURCE=str(carried.parent))["layout model"].startswith(f"PASS {carried}")
-    for values in ({"HARDWARE": "gpu"}, {"MODELS_CONFIG": "absent.yaml"}):
+    for values in ({"HARDWARE": "gpu"}, {"MODELS_CONFIG": "/models/absent.yaml"}):
         assert preflight(tmp_path, **values)["weights"].startswith("FAIL ")
+    # A file of the image, or none: a path of this machine says nothing.
+    assert preflight(tmp_path, MODELS_CONFIG=catalog) == {
+        "weights": f"WARN MODELS_CONFIG is {catalog}, a file inside the containers that cannot be seen here"
+    }
+    assert preflight(tmp_path, MODELS_CONFIG="config/models.yaml") == preflight(tmp_path)
+
+
+def test_tools_of_the_host_read_the_containers_models_yaml(
+    tmp_path: Path, catalog: str, monkeypatch: pytest.MonkeyPatch
+):
+    """MODELS_CONFIG=/models/models.yaml is the file in MODELS_DIR, for the self-test, upgrades and archives too."""
+    values = {"MODELS_DIR": str(tmp_path), "HARDWARE": "cpu", "MODELS_CONFIG": f"/models/{Path(catalog).name}"}
+    folder = make_weights(tmp_path / "A")
+    assert folder_of_weights("", mounted.on_host(values)) == folder
+    monkeypatch.setattr(contents, "VALUES", values)
+    assert {path.parent for path, _ in contents.weight_files()} == {folder}
+    monkeypatch.setattr(served_model, "served", lambda *_: "deep/B")
+    with pytest.raises(UsageError, match="vlm serves deep/B, and with these settings a new container would serve A"):
+        served_model.check("vlm", "python", values)
+    unseen = {**values, "MODELS_CONFIG": "/etc/models.yaml"}
+    served_model.check("vlm", "python", unseen)
+    with pytest.raises(ServiceError, match="/etc/models.yaml cannot be read.*--weights"):
+        folder_of_weights("", mounted.on_host(unseen))
 
 
 def test_the_self_test_respects_models_yaml(tmp_path: Path, catalog: str):

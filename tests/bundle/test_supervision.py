@@ -19,6 +19,7 @@ import pytest
 
 from container import balancer, folders, parser, start_layout, status, supervisord, vlm, watchdog
 from container.guard import Guard, pairs
+from selftest.check import replica_key
 from tests.support.kubernetes import compose_service
 from tests.support.paths import ROOT
 from tests.support.processes import child_environment
@@ -89,7 +90,7 @@ def test_the_parsers_container_becomes_supervisord(image: dict[str, str]):
         parser.main()
 
 
-FOUND = '{"model": "PaddleOCR-VL-1.6-0.9B", "entry": "PaddleOCR-VL-1.6", "max_num_seqs": 16, "api_key": null}'
+FOUND = '{"model": "PaddleOCR-VL-1.6-0.9B", "entry": "PaddleOCR-VL-1.6", "max_num_seqs": 16, "api_key": "k"}'
 
 
 @pytest.mark.parametrize(("layout", "more"), [("", []), ("0", []), ("1", ["layout"])])
@@ -115,6 +116,7 @@ def test_the_vlms_container_becomes_supervisord(
     assert words == ["/opt/venv/vlm/bin/python", "-m", "vlm_server", "--check"] and given["VLM_REPLICAS"] == "4"
     ports = json.loads(status.record(env).read_text())["ports"]
     assert ports == [8100, 8101, 8102, 8103] and env["METRICS_PORT"] == "8099"
+    assert replica_key(status.record(env)) == "k", "for the self-test, as VLLM_API_KEY is for the watchdog"
     assert env["VLM_HOST"] == env["LAYOUT_HOST"] == "0.0.0.0"
 
 

@@ -435,6 +435,17 @@ def test_back_makes_one_container_whichever_opened_the_dies_first(
     assert upgrade.project.containers()["vlm"]["Health"] == "healthy"
 
 
+def test_back_on_a_cpu_keeps_the_version_of_a_vlm_that_loads(node: SimulatedDies, monkeypatch: pytest.MonkeyPatch):
+    """Without a healthy vlm it is made anew, by the compose file of the hardware."""
+    settings(node, monkeypatch, HARDWARE="cpu")
+    node.change(shared=True, containers={"vlm": {**node.containers["vlm"], "dies": []}})
+    upgrade.start(5, pause=False)
+    node.change(containers={name: {**one, "loading": True} for name, one in node.containers.items()})
+    upgrade.back(5)
+    assert list(node.containers) == ["vlm"]
+    assert (node.containers["vlm"]["image"], node.containers["vlm"]["half"]) == ("sha256:old", "all")
+
+
 def test_while_vlm_next_alone_serves_back_keeps_it(node: SimulatedDies):
     upgrade.start(5, pause=True)
     node.change(containers={**node.containers, "vlm": {**node.containers["vlm"], "image": "sha256:broken"}})

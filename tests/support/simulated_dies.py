@@ -22,12 +22,13 @@ from typing import Any
 import pytest
 
 from bundle.compose import dies, project
+from tests.support.paths import ROOT
 
 
 class SimulatedDies:
     """`tags` are images by name, `env` is .env. Containers open their dies in `order`; `mixed`: none got all of its
-    own. The bundle's `vlm` runs on all 16 dies of an A3 at first. The files of the dies lie in `folder`/dies; what
-    npu-smi prints stands in `folder`/info and `folder`/share."""
+    own. One that is `loading` runs and does not answer yet. The bundle's `vlm` runs on all 16 dies of an A3 at first.
+    The files of the dies lie in `folder`/dies; what npu-smi prints stands in `folder`/info and `folder`/share."""
 
     def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch, image: str) -> None:
         vlm = {
@@ -135,8 +136,10 @@ PASSED_NOW = (*PASSED, "VLM_NEWER")
 
 def up(state: dict[str, Any], service: str, values: Mapping[str, str], folder: Path) -> None:
     name = values.get("NPU_IDS") or "a3"
-    image = state["tags"][values.get("VLM_IMAGE") or state["name"]]
-    text = (folder / f"{name}.yaml").read_text()
+    hardware = values.get("HARDWARE") or "ascend"
+    reads = "${VLM_IMAGE:-" in (ROOT / f"config/compose/{hardware}.yaml").read_text()
+    image = state["tags"][(values.get("VLM_IMAGE") if reads else "") or state["name"]]
+    text = (folder / f"{name}.yaml").read_text() if hardware == "ascend" else ""
     numbers = [int(number) for number in re.findall(r"/dev/davinci(\d+)$", text, re.MULTILINE)]
     half = values.get("VLM_NEXT_HALF", "second") if service == "vlm-next" else state["containers"]["vlm"]["half"]
     made = {"image": image, "dies": numbers, "aliases": [service], "half": half or "all"}
@@ -154,7 +157,7 @@ def answer(state: dict[str, Any], words: list[str], values: Mapping[str, str], f
         case ["compose", "ps", *_]:
             for name, one in containers.items():
                 stands = "exited" if one.get("ended") else "restarting" if wrong(state, name) else "running"
-                health = "healthy" if stands == "running" else "starting"
+                health = "healthy" if stands == "running" and not one.get("loading") else "starting"
                 print(json.dumps({"Service": name, "State": stands, "Health": health, "ID": name, "Project": "p"}))
         case ["compose", "config", "--images", _]:
             print(state["name"])

@@ -9,12 +9,22 @@ from pathlib import PurePath
 
 from bundle.compose import project
 from bundle.compose.images import hardware
+from bundle.compose.mounted import MODELS, on_host
+from selftest.check import KEY_FILE
 from served_weights.settings import WeightSettings
 from served_weights.vlm import find_vlm
-from tool_errors import UsageError, WeightsError
+from tool_errors import UsageError
 
-MODELS = PurePath("/models")  # MODELS_DIR inside the containers
-ASK = "from health_probe import probe; print(probe('http://127.0.0.1:8000/v1/models', 10).detail)"
+KEY = PurePath(project.REPLICAS).with_name(KEY_FILE)
+ASK = f"""
+from pathlib import Path
+from urllib.request import Request
+from health_probe import OPENER
+key = Path("{KEY}")
+headers = {{"Authorization": "Bearer " + key.read_text()}} if key.exists() else {{}}
+with OPENER.open(Request("http://127.0.0.1:8000/v1/models", headers=headers), timeout=10) as answer:
+    print(answer.read().decode())
+"""
 
 
 def served(service: str, python: str) -> str:
@@ -36,9 +46,9 @@ def check(service: str, python: str, values: Mapping[str, str]) -> None:
     """
     now = served(service, python)
     try:
-        settings = WeightSettings.from_environment({**values, "HARDWARE": hardware(values)})
+        settings = WeightSettings.from_environment({**on_host(values), "HARDWARE": hardware(values)})
         wanted = str(find_vlm(settings).path.relative_to(settings.models_dir))
-    except (ValueError, WeightsError):
+    except (ValueError, UsageError):
         return  # it cannot be known here; preflight and the new container's start say why
     if now and now != wanted:
         raise UsageError(

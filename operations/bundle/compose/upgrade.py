@@ -216,7 +216,7 @@ def start(seconds: float, pause: bool) -> None:
     if NEXT in rows and rows[NEXT]["State"] in ENDED and is_named(rows[NEXT]["ID"]):
         revive(rows, seconds)
         return
-    if NEXT in rows and not (apart and project.inspect(rows[NEXT]["ID"])["Image"] == image_of(rows)):
+    if NEXT in rows and not (apart and image_of(rows, NEXT) == image_of(rows)):
         raise UsageError(f"{NEXT} is there already; scripts/upgrade.sh promote, or back")
     if rows.get(NOW, {}).get("Health") != "healthy":
         raise UsageError("vlm is not healthy; an upgrade by halves needs a VLM that serves (scripts/status.sh)")
@@ -252,9 +252,9 @@ def is_named(container: str) -> bool:
     return bool(project.inspect(container)["Image"] == project.image_id(named_image()))
 
 
-def image_of(rows: Mapping[str, dict[str, Any]]) -> str:
-    """The id of the image that `vlm` runs."""
-    return str(project.inspect(rows[NOW]["ID"])["Image"])
+def image_of(rows: Mapping[str, dict[str, Any]], service: str = NOW) -> str:
+    """The id of the image that a service runs."""
+    return str(project.inspect(rows[service]["ID"])["Image"])
 
 
 def promote(seconds: float) -> None:
@@ -304,7 +304,7 @@ def bring_before(rows: Mapping[str, dict[str, Any]]) -> str:
 def say_version(rows: Mapping[str, dict[str, Any]]) -> None:
     """Say which version `back` leaves: each `up` of compose makes `vlm` of the new one, in the midst of a trial too."""
     image = named_image()
-    if NEXT in rows and image_of(rows) == project.inspect(rows[NEXT]["ID"])["Image"]:
+    if NEXT in rows and image_of(rows) == image_of(rows, NEXT):
         say(
             f"vlm runs the version of {NEXT} ({image}), because promote, docker compose up or a boot started it with "
             "that image; it keeps this version. To get the previous version, run this when back has ended: "

@@ -6,9 +6,11 @@ tests/bundle/test_carried_scripts.py holds that each script in it finds there wh
 
 from __future__ import annotations
 
+import json
+import subprocess
 from pathlib import Path
 
-from bundle.origin import git
+from bundle.compose.mounted import on_host
 from bundle.paths import ROOT, VALUES
 from served_weights.settings import WeightSettings
 from served_weights.vlm import is_absent, named
@@ -43,20 +45,50 @@ TREE = (
     # What the self-test and the acceptance send.
     "tests/data",
 )
+# A site's own folder (docs/kubernetes.md), with its keys.
+SITE = "deploy/kubernetes/site"
 # Scripts for a checkout with a network, or with the tests: they make what the others use.
 NOT_CARRIED = tuple(f"scripts/{name}.sh" for name in ("fetch_wheels", "lock_requirements", "release", "test"))
 
 
 def tree_files() -> list[Path]:
-    """Return the files of the checkout that travel: no file that git ignores, such as a site's keys for its cluster,
-    and nothing that Python and installers left behind."""
-    listed = git("ls-files", "-co", "--exclude-standard", "-z", "--", *TREE) if (ROOT / ".git").exists() else None
-    found = [ROOT / name for name in (listed or "").split("\0") if name]
-    for name in () if found else TREE:  # an unpacked archive
-        path = ROOT / name
-        found += [path] if path.is_file() else path.rglob("*")
-    carried = (path for path in found if path.is_file() and str(path.relative_to(ROOT)) not in NOT_CARRIED)
-    return sorted(path for path in carried if not any(left_behind(part) for part in path.relative_to(ROOT).parts))
+    """Return the files of the checkout that travel: no file of the site's own, such as keys for its cluster, and
+    nothing that Python and installers left behind. Raises UsageError where git does not answer."""
+    carried = (ROOT / name for name in names() if name not in NOT_CARRIED)
+    return sorted(
+        path
+        for path in carried
+        if path.is_file() and not any(left_behind(part) for part in path.relative_to(ROOT).parts)
+    )
+
+
+def names() -> list[str]:
+    """The names of the tree's files. What else lies between them is the site's: git ignores it, and an archive's
+    manifest does not list it. Raises UsageError."""
+    if (ROOT / ".git").exists():
+        return listed_by_git()
+    if (manifest := ROOT / MANIFEST).is_file():  # an unpacked archive
+        listed = json.loads(manifest.read_text(encoding="utf-8"))["files"]
+        return [name for name in listed if any(name == part or name.startswith(f"{part}/") for part in TREE)]
+    # A release's sources have no list.
+    found = [path for name in TREE for path in (ROOT / name, *(ROOT / name).rglob("*"))]
+    return [name for path in found if not (name := str(path.relative_to(ROOT))).startswith(f"{SITE}/")]
+
+
+def listed_by_git() -> list[str]:
+    """What git does not ignore. Raises UsageError."""
+    words = ("git", "-C", str(ROOT), "ls-files", "-co", "--exclude-standard", "-z", "--", *TREE)
+    try:
+        answer = subprocess.run(words, capture_output=True, text=True, check=False)
+        said = (" ".join(answer.stderr.split()) or "it failed") if answer.returncode else ""
+    except OSError as error:
+        said = f"git cannot be run ({error.strerror})"
+    if said:
+        raise UsageError(
+            f"git does not say which files of {ROOT} are the site's own, so nothing was packed: {said}; install git, "
+            "and run this as the owner of the folder"
+        )
+    return [name for name in answer.stdout.split("\0") if name]
 
 
 def left_behind(name: str) -> bool:
@@ -69,7 +101,7 @@ def weight_files() -> list[tuple[Path, str]]:
 
     Raises UsageError if there are none but the demo's.
     """
-    settings = WeightSettings.from_environment(VALUES)
+    settings = WeightSettings.from_environment(on_host(VALUES))
     folder = named(settings)[1]
     if not folder.is_relative_to(settings.models_dir) or is_absent(folder):
         raise UsageError(f"--weights: {folder} is not there; scripts/fetch_weights.sh")

@@ -4,13 +4,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
+import atlas
 import declared_settings
 import parser_memory
 import stacks
 from bundle.preflight import npu
 from bundle.preflight.machine import GIB, MEMORY_LIMITS, Finding, Machine, passed
+from tool_errors import UsageError
 
 # Systems of nodes on which the bundle's requirements were seen; others may do as well.
 KNOWN_SYSTEMS = ("openEuler", "Ubuntu", "Debian", "Kylin")
@@ -28,7 +30,53 @@ def check_settings(machine: Machine) -> Iterator[Finding]:
         Finding("FAIL", "settings", f"{error.name} is {error.value!r}", error.expected, REMEDY)
         for error in declared_settings.wrong(machine.values)
     ]
+    found += [Finding("FAIL", "settings", said, expected, REMEDY) for said, expected in refused_together(machine)]
     yield from found or [passed("settings", "no unknown name and no wrong value")]
+
+
+def refused_together(machine: Machine) -> Iterator[tuple[str, str]]:
+    """Settings that only beside others are wrong, with what is expected: a container that refuses them is started again
+    and again."""
+    values, stack = machine.values, stacks.of(machine.stack)
+    if values.get("PARSER_CALLBACK_HOSTS") and not (
+        values.get("PARSER_CALLBACK_SECRETS") or values.get("PARSER_CALLBACK_SECRETS_FILE")
+    ):
+        yield (
+            "PARSER_CALLBACK_HOSTS allows callbacks, and there is no secret to sign them",
+            "PARSER_CALLBACK_SECRETS or PARSER_CALLBACK_SECRETS_FILE",
+        )
+    try:
+        if machine.hardware == "ascend":
+            yield from refused_on_dies(values, stack, atlas.named(machine.setting("ATLAS", "")))
+            places = min(npu.dies_and_asked(machine))
+        else:
+            places = declared_settings.whole(values, "VLM_REPLICAS")
+    except UsageError:
+        return  # `check_settings` and `check_dies` say so
+    lists = (values.get("VLM_CORES") or "auto").split(";")
+    if lists[0] not in ("auto", "none") and len(lists) < places:
+        yield (
+            f"VLM_CORES has {len(lists)} of {places} lists",
+            "`auto`, `none`, or one list of cores for each die (on CPU: for each of VLM_REPLICAS), like 0-39;40-79",
+        )
+
+
+def refused_on_dies(
+    values: Mapping[str, str], stack: stacks.Stack, product: atlas.Product
+) -> Iterator[tuple[str, str]]:
+    """As `refused_together`, what only a die makes wrong."""
+    mode = values.get("VLM_GRAPH_MODE") or "none"
+    if (precision := values.get("VLM_PRECISION") or "auto") != "auto":
+        yield f"VLM_PRECISION is {precision}, and dies compute in {product.dtype}", "an empty VLM_PRECISION"
+    if mode != "none" and values.get("VLM_ENFORCE_EAGER") == "1":
+        yield f"VLM_GRAPH_MODE is {mode}, and VLM_ENFORCE_EAGER is 1", "one of them empty"
+    if mode != "none" and not product.graphs:
+        yield f"VLM_GRAPH_MODE is {mode}, and a {product.title} serves without graphs", "an empty VLM_GRAPH_MODE"
+    elif mode in ("full", "full_decode_only") and not stack.whole_steps:
+        yield (
+            f"VLM_GRAPH_MODE is {mode}, and stack {stack.key} pads the steps of these graphs wrongly",
+            f"an empty VLM_GRAPH_MODE, or STACK={stacks.NEWEST.key}",
+        )
 
 
 def check_architecture(machine: Machine) -> Iterator[Finding]:

@@ -4,9 +4,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
+from bundle.compose.mounted import MODELS, on_host
 from bundle.paths import ROOT
 from bundle.preflight.machine import Finding, Machine, exists, passed
 from served_weights import layout, manifest
@@ -14,14 +14,24 @@ from served_weights.settings import WeightSettings
 from served_weights.vlm import VlmWeights, find_vlm, named
 from tool_errors import UsageError, WeightsError
 
+OWN = "config/models.yaml"  # of the bundle; the images have it too
 FETCH = "scripts/fetch_weights.sh, or copy the folder there"
-MOUNTED = Path("/models")  # MODELS_DIR inside the containers, which LAYOUT_MODEL_DIR counts from
 
 
 def check_weights(machine: Machine) -> Iterator[Finding]:
     """Everything about weights, by the rules that launcher and parser follow."""
+    config = machine.values.get("MODELS_CONFIG")
+    if config and config != OWN and not Path(config).is_relative_to(MODELS):
+        yield Finding(
+            "WARN",
+            "weights",
+            f"MODELS_CONFIG is {config}, a file inside the containers that cannot be seen here",
+            f"a file below {MODELS}, where MODELS_DIR is mounted, so that the weights can be checked",
+            f"put it into MODELS_DIR, and set MODELS_CONFIG={MODELS}/{Path(config).name} in .env",
+        )
+        return
     try:
-        settings = WeightSettings.from_environment({**machine.values, "HARDWARE": machine.hardware})
+        settings = WeightSettings.from_environment({**on_host(machine.values), "HARDWARE": machine.hardware})
         known = ", ".join(settings.catalog.models)
     except UsageError as error:
         yield Finding("FAIL", "weights", str(error), "settings that can be used", "fix .env or config/models.yaml")
@@ -87,9 +97,7 @@ def vlm_finding(weights: VlmWeights, settings: WeightSettings) -> Finding:
 
 def layout_model(settings: WeightSettings, machine: Machine) -> tuple[Finding, Path | None]:
     """What is to be said of the layout model, and its folder where it is on this machine."""
-    directory, source = settings.layout_model_dir, machine.values.get("LAYOUT_MODEL_SOURCE")
-    if directory and directory.is_relative_to(MOUNTED):
-        settings = replace(settings, layout_model_dir=settings.models_dir / directory.relative_to(MOUNTED))
+    source = machine.values.get("LAYOUT_MODEL_SOURCE")
     carried = (ROOT / source).resolve() if source else None
     try:
         weights = layout.find_layout(settings, carried)
@@ -117,7 +125,7 @@ def layout_finding(weights: layout.LayoutWeights, settings: WeightSettings) -> F
 def layout_missing(error: WeightsError, name: str, machine: Machine) -> Finding:
     """A layout model that is not on this machine: a mistake, unless the image carries it, which cannot be seen here."""
     directory, source = machine.values.get("LAYOUT_MODEL_DIR"), machine.values.get("LAYOUT_MODEL_SOURCE")
-    if (directory and not Path(directory).is_relative_to(MOUNTED)) or (source and not directory):
+    if (directory and not Path(directory).is_relative_to(MODELS)) or (source and not directory):
         return Finding(
             "WARN",
             "layout model",

@@ -29,11 +29,6 @@ SECONDS = {"s": 1, "m": 60}
 PARSER_NAMES = ",".join(["parser", *(f"parser.{NAMESPACE}{end}" for end in ("", ".svc", ".svc.cluster.local"))])
 # All that differs: (service, what) -> what compose has, what the pod has, why. None: not there.
 DIFFERENCES: dict[tuple[str, str], tuple[Any, Any, str]] = {
-    ("vlm", "env VLM_CORES"): (
-        None,
-        "none",
-        "the kubelet binds pods to cores; a share of a pod's own would be too few",
-    ),
     **{
         (service, "env SETTINGS_PLACE"): (
             ".env beside compose.yaml",
@@ -243,6 +238,16 @@ def test_pods_with_the_drivers_mounts_have_those_of_compose():
 def test_a_node_of_sixteen_pods_is_what_compose_gives_to_sixteen_replicas():
     one_die = bytes_of(of_pod("vlm", "ascend")["memory"])
     assert one_die * one(rendered("ascend"), "Deployment", "vlm")["spec"]["replicas"] == bytes_of("128g")
+
+
+@pytest.mark.parametrize("name", ["vlm", "parser"])
+def test_a_slow_first_install_is_no_failed_roll_out(name: str):
+    """Both wait for the weights, and the parser for the VLM, as long as the guide's commands do."""
+    guide = (ROOT / "docs/kubernetes.md").read_text()
+    [hours] = re.findall(r"job/fetch-models --timeout=(\d+)h", guide)
+    [minutes] = re.findall(r"rollout status deployment/vlm --timeout=(\d+)m", guide)
+    deadline = one(rendered("cpu"), "Deployment", name)["spec"].get("progressDeadlineSeconds", 600)
+    assert deadline > int(hours) * 3600 + int(minutes) * 60
 
 
 def test_the_parsers_memory_is_enough_for_its_workers():

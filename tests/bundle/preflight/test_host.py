@@ -51,6 +51,40 @@ def test_workers_fit_into_the_parsers_memory(tmp_path: Path, hardware, values, n
 
 
 @pytest.mark.parametrize(
+    ("values", "said"),
+    [
+        ({"PARSER_CALLBACK_HOSTS": "a.example"}, "no secret to sign them"),
+        ({"VLM_PRECISION": "int8"}, "VLM_PRECISION is int8"),
+        ({"VLM_GRAPH_MODE": "full", "STACK": "0.11.1"}, "stack 0.11.1 pads the steps"),
+        ({"VLM_GRAPH_MODE": "piecewise", "VLM_ENFORCE_EAGER": "1"}, "VLM_ENFORCE_EAGER is 1"),
+        ({"VLM_GRAPH_MODE": "piecewise", "ATLAS": "310p", "STACK": "0.23.0"}, "serves without graphs"),
+        ({"VLM_CORES": "0-3", "NPU_IDS": ""}, "VLM_CORES has 1 of 16 lists"),
+        ({"VLM_CORES": "0;1", "HARDWARE": "cpu", "VLM_REPLICAS": "3"}, "VLM_CORES has 2 of 3 lists"),
+    ],
+)
+def test_settings_that_a_container_refuses_beside_others(tmp_path: Path, values: dict[str, str], said: str):
+    """It would be started again for ever."""
+    [found] = host.check_settings(Node(tmp_path, None, **values))
+    assert found.level == "FAIL" and said in found.found
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"PARSER_CALLBACK_HOSTS": "a.example", "PARSER_CALLBACK_SECRETS_FILE": "/run/secrets"},
+        {"VLM_GRAPH_MODE": "full", "STACK": "0.23.0"},
+        {"VLM_GRAPH_MODE": "none", "VLM_ENFORCE_EAGER": "1", "ATLAS": "310p", "STACK": "0.23.0"},
+        {"VLM_CORES": "0-3;4-7", "NPU_IDS": "0-1"},
+        {"VLM_CORES": "0-3", "VLM_REPLICAS": "1"},
+        {"VLM_PRECISION": "int8", "HARDWARE": "cpu", "VLM_CORES": "0-3"},
+        {"VLM_CORES": "none", "NPU_IDS": ""},
+    ],
+)
+def test_settings_that_go_together(tmp_path: Path, values: dict[str, str]):
+    assert [found.level for found in host.check_settings(Node(tmp_path, None, **values))] == ["PASS"]
+
+
+@pytest.mark.parametrize(
     ("text", "size"),
     [("12g", 12), ("512m", 0.5), ("1048576k", 1), ("1.5T", 1536), (" 2GB ", 2), ("1073741824b", 1), ("1073741824", 1)]
     + [("lots", None), ("", None), ("-1g", None)],
