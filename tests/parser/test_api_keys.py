@@ -136,7 +136,8 @@ class TestFiles:
         self.write(path, f"sha256:{digest('one')}")
         ring = KeyRing(required_file=path)
         self.write(path, f"sha256:{digest('two')}", "my-secret-key")
-        ring.look(), ring.look()
+        ring.look()
+        ring.look()
         assert ring.find("one") and not ring.find("two")
         assert "line 2" in caplog.text and "my-secret-key" not in caplog.text
         assert len(caplog.records) == 1, "once, and not with each look"
