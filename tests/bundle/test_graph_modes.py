@@ -122,17 +122,17 @@ def test_requests_at_once_may_choose_another_letter_and_no_other_text(
     monkeypatch.setattr(
         mode_check,
         "Server",
-        lambda url: SimpleNamespace(name="a", root="b", read=lambda *_: (next(readings, SENTENCE), 20)),
+        lambda url, key: SimpleNamespace(name="a", root="b", read=lambda *_: (next(readings, SENTENCE), 20)),
     )
     monkeypatch.setattr(mode_check, "serving", lambda *_: SimpleNamespace(golden="asked"))
     monkeypatch.setattr(mode_check.chinese, "read", lambda *_: "\u4e95\u6c34")
     catalog: Any = None  # which only `serving` would read
     if isinstance(said, int):
-        speed, text, count = mode_check.measure("http://a", catalog)
+        speed, text, count = mode_check.measure("http://a", None, catalog)
         assert set(speed) == {"1", "3", "16"} and (text, count) == (f"{SENTENCE} \u4e95\u6c34", said)
     else:
         with pytest.raises(ServiceError, match=said):
-            mode_check.measure("http://a", catalog)
+            mode_check.measure("http://a", None, catalog)
 
 
 @pytest.mark.parametrize(

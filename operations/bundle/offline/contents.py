@@ -79,16 +79,18 @@ def listed_by_git() -> list[str]:
     """What git does not ignore. Raises UsageError."""
     words = ("git", "-C", str(ROOT), "ls-files", "-co", "--exclude-standard", "-z", "--", *TREE)
     try:
-        answer = subprocess.run(words, capture_output=True, text=True, check=False)
-        said = (" ".join(answer.stderr.split()) or "it failed") if answer.returncode else ""
-    except OSError as error:
-        said = f"git cannot be run ({error.strerror})"
-    if said:
+        listed = subprocess.run(words, capture_output=True, text=True, check=True).stdout
+    except (OSError, subprocess.CalledProcessError) as error:
+        said = (
+            " ".join(error.stderr.split())
+            if isinstance(error, subprocess.CalledProcessError)
+            else f"git: {error.strerror}"
+        )
         raise UsageError(
             f"git does not say which files of {ROOT} are the site's own, so nothing was packed: {said}; install git, "
             "and run this as the owner of the folder"
-        )
-    return [name for name in answer.stdout.split("\0") if name]
+        ) from error
+    return [name for name in listed.split("\0") if name]
 
 
 def left_behind(name: str) -> bool:
