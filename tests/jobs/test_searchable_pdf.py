@@ -399,3 +399,24 @@ def test_a_pdf_that_cannot_be_changed_is_named(tmp_path):
     path.write_bytes(b"%PDF-1.4\nnothing of a PDF")
     with pytest.raises(UneditablePdf, match="the PDF is damaged"):
         made(path, "PDF", {"parsing_res_list": []})
+
+
+# line -> whether PDFium gives it as it is; it turns the order of Latin words in it
+RIGHT_TO_LEFT = {
+    "שלום עולם טוב מאוד": True,
+    "מחיר 250 שקל (כולל מעמ) ליום": True,
+    "مرحبا بالعالم (مثال) في 2024": True,
+    "The word שלום means peace": True,
+    "הדגם Canon EOS 90 נמכר היטב": False,
+}
+
+
+@pytest.mark.parametrize("text", RIGHT_TO_LEFT)
+def test_right_to_left_words_are_found(tmp_path: Path, text: str):
+    Image.new("L", (800, 100), 255).save(tmp_path / "line.png")
+    block = {"block_label": "text", "block_content": text, "block_bbox": [50, 20, 750, 60], "block_id": 0}
+    page = {"width": 800, "height": 100, "parsing_res_list": [block]}
+    (view,) = pypdfium2.PdfDocument(made_bytes(tmp_path / "line.png", "PNG", page))
+    said = view.get_textpage()
+    assert [word for word in text.split() if said.search(word).get_next() is None] == []
+    assert (said.get_text_bounded() == text) == RIGHT_TO_LEFT[text]

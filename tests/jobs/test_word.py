@@ -13,6 +13,7 @@ from xml.etree import ElementTree
 import docx
 import pytest
 from docx.document import Document
+from docx.enum.table import WD_TABLE_DIRECTION
 from docx.enum.text import WD_ALIGN_PARAGRAPH
 from docx.oxml.ns import qn
 from PIL import Image
@@ -58,6 +59,16 @@ def written(*texts: str, **pictures: str) -> bytes:
 
 def opened(*texts: str, **pictures: str) -> Document:
     return docx.Document(io.BytesIO(written(*texts, **pictures)))
+
+
+def test_right_to_left_paragraphs_and_tables_say_so():
+    word = opened("שלום (עולם).\n\nPlain words\n\n<table><tr><td>עולם</td><td>12</td></tr></table>")
+    hebrew, plain = word.paragraphs[:2]
+    assert hebrew._p.pPr.find(qn("w:bidi")) is not None and hebrew.runs[0].font.rtl
+    assert plain._p.find(f".//{qn('w:bidi')}") is None and not plain.runs[0].font.rtl
+    assert word.tables[0].table_direction == WD_TABLE_DIRECTION.RTL
+    (cell, number) = word.tables[0].rows[0].cells
+    assert cell.paragraphs[0].runs[0].font.rtl and not number.paragraphs[0].runs[0].font.rtl
 
 
 def test_structure_tables_pictures_and_formulas():

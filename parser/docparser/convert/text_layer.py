@@ -10,6 +10,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import math
+import re
 import unicodedata
 from collections.abc import Iterator
 from typing import Any
@@ -20,7 +21,7 @@ from docparser.convert.blocks import Block, blocks_of
 from docparser.convert.names import writable
 from docparser.convert.parts import plain, tables_of
 from docparser.html_tables import Table
-from docparser.places.atoms import text_width
+from docparser.places.atoms import is_right_to_left, text_width
 from docparser.places.box import Box
 from docparser.places.ink import Line as Printed
 from docparser.places.ink import lines_in
@@ -30,6 +31,10 @@ LEADING = 1.3  # from line to line, in heights of the letters, where no ink tell
 LEAST_ROOM = 0.4  # ems of ink for an em of text: with less, what was found are no lines
 CELL_HEIGHT = 0.7  # of a table's row
 CELL_GAP = 0.04  # of a cell's width
+MIRRORED = str.maketrans("()[]{}<>", ")(][}{><")
+DIGITS = "0-9\u0660-\u0669\u06f0-\u06f9"
+# Within right-to-left text it stands from left to right: a number with its signs, a Latin word.
+FORWARD = re.compile(f"[{DIGITS}A-Za-z](?:[{DIGITS}A-Za-z.,:/-]*[{DIGITS}A-Za-z])?")
 SPOTTING = "spotting"  # one block for the page, whose texts and places stand beside the blocks
 
 
@@ -146,6 +151,23 @@ def _table_lines(tables: list[Table], box: Box) -> list[Line]:
             right = min(right, left + size * max(text_width(text), 0.1))
             lines.append(Line(text, Box(left, middle - size / 2, right, middle + size / 2)))
     return lines
+
+
+def as_drawn(text: str) -> str:
+    """A line's signs in the order in which they stand on paper, from left to right. Readers of PDFs turn right-to-left
+    words back, and their brackets with them."""
+    groups = [
+        (" ".join(words), backward) for backward, words in itertools.groupby(text.split(" "), key=_has_right_to_left)
+    ]
+    shown = [
+        FORWARD.sub(lambda run: run[0][::-1], words[::-1].translate(MIRRORED)) if backward else words
+        for words, backward in groups
+    ]
+    return " ".join(reversed(shown) if is_right_to_left(text) else shown)
+
+
+def _has_right_to_left(word: str) -> bool:
+    return any(sign.isalpha() and unicodedata.bidirectional(sign) in ("R", "AL") for sign in word)
 
 
 def _one_line(text: str) -> str:

@@ -47,6 +47,7 @@ body { max-width: 46rem; margin: 2rem auto; padding: 0 1rem; font: 1rem/1.6 syst
 table { border-collapse: collapse; margin: 1rem 0; display: block; overflow-x: auto; }
 td, th { border: 1px solid #8888; padding: .3rem .6rem; vertical-align: top; }
 img { max-width: 100%; } pre { font: inherit; white-space: pre-wrap; } math[display="block"] { margin: 1rem 0; }
+p, h1, h2, h3, h4, h5, h6, li, dt, dd, div, td, th { unicode-bidi: plaintext; }
 hr.page { border: 0; border-top: 1px dashed #8888; margin: 2rem 0; }
 """
 BEFORE = """<!doctype html>

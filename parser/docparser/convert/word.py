@@ -28,6 +28,7 @@ from docparser.convert.omml import Untranslatable, omml
 from docparser.convert.parts import CellReader
 from docparser.convert.to_html import body
 from docparser.html_tables import Cell, Table
+from docparser.places.atoms import is_right_to_left
 
 MOST_COLUMNS = 63  # Word opens no table with more
 TEXT_WIDTH = 9360  # twentieths of a point: 6.5 inches
@@ -40,6 +41,11 @@ FONTS = {"strong": "bold", "b": "bold", "em": "italic", "i": "italic", "u": "und
 UNSEEN = {"script", "style", "head", "title"}
 SPECIAL = re.compile("\ue000([0-9]+)\ue001|\ue002([^\ue003]*)\ue003")  # a formula's mark, a picture in a table's cell
 PICTURE_SHARE = 0.8  # of the text's width, for a picture that does not say
+# Of a paragraph's properties those that stand behind `bidi` (ECMA-376, CT_PPrBase).
+BEHIND_BIDI = tuple(f"w:{name}" for name in (
+    "adjustRightInd", "snapToGrid", "spacing", "ind", "contextualSpacing", "mirrorIndents", "suppressOverlap", "jc",
+    "textDirection", "textAlignment", "textboxTightWrap", "outlineLvl", "divId", "cnfStyle", "rPr", "sectPr",
+    "pPrChange"))  # fmt: skip
 MOST_LISTS = 3  # of python-docx' template, one inside the other
 
 
@@ -104,7 +110,21 @@ def render(pages: Iterable[ResultPage], sink: BinaryIO) -> None:
         writer = _Writer(document, page, formulas)
         writer.feed(body(page, formulas))
         writer.close()
+    _mark_right_to_left(document.element.body)
     document.save(sink)
+
+
+def _mark_right_to_left(element: Any) -> None:
+    """Word takes each paragraph for left-to-right, and each run, unless they say otherwise."""
+    for paragraph in element.iter(qn("w:p")):
+        if not is_right_to_left("".join(text.text or "" for text in paragraph.iter(qn("w:t")))):
+            continue
+        paragraph.get_or_add_pPr().insert_element_before(OxmlElement("w:bidi"), *BEHIND_BIDI)
+        for run in paragraph.iter(qn("w:r")):
+            Run(run, None).font.rtl = True
+    for table in element.iter(qn("w:tbl")):
+        if is_right_to_left("".join(text.text or "" for text in table.iter(qn("w:t")))):
+            table.find(qn("w:tblPr")).find(qn("w:tblStyle")).addnext(OxmlElement("w:bidiVisual"))
 
 
 class _Writer(HTMLParser):

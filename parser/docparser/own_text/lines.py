@@ -11,7 +11,6 @@ import unicodedata
 import numpy as np
 
 from docparser.own_text.characters import AFTER_BLANK, PIECE, Characters
-from docparser.places.atoms import is_right_to_left
 from docparser.places.box import Box, around
 
 ABOVE, BELOW = 0.75, 0.2  # ems from the baseline to the ends of a line's band; a line has what has its middle in it
@@ -197,12 +196,6 @@ def _lines(each: np.ndarray, em: np.ndarray, line: np.ndarray, script: np.ndarra
 
 def _line(words: list[Word], down: bool) -> Line:
     text = "".join(word.text if word.joined or not at else f" {word.text}" for at, word in enumerate(words))
-    if not down and not text.isascii() and is_right_to_left(text):
-        words = [
-            dataclasses.replace(word, text=word.text[::-1] if is_right_to_left(word.text) else word.text)
-            for word in words[::-1]
-        ]
-        text = " ".join(word.text for word in words)
     return Line(text, around(word.box for word in words), tuple(words), down)
 
 

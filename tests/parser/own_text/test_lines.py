@@ -81,14 +81,6 @@ def test_vertical_writing_is_read_down_and_from_the_right():
     assert paragraph(found.lines) == "縦書き文字列"
 
 
-def test_hebrew_is_read_from_the_right():
-    """As it is drawn, from left to right: the last letter first."""
-    drawn = [(letter, 100 + 10 * place, 50) for place, letter in enumerate("םולש")]
-    drawn += [(letter, 160 + 10 * place, 50) for place, letter in enumerate("רמא")]
-    (line,) = Arrangement.of(placed(*drawn)).lines
-    assert line.text == "אמר שלום"
-
-
 def test_characters_over_each_other_have_no_order():
     twice = [(letter, 100 + 10 * place + off, 50) for off in (0, 1) for place, letter in enumerate("abcdef")]
     assert Arrangement.of(placed(*twice)).unordered
