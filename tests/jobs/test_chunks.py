@@ -155,6 +155,22 @@ def test_a_header_that_leaves_no_room_for_rows_is_said_once(tokens: int, heads: 
     assert sum(chunk["text"].count("| w w w |") for chunk in found) == 8
 
 
+@pytest.mark.parametrize(
+    ("rows", "kinds"),
+    [("", "h"), ("ll", "hpppppppp"), ("ls", "hpppps"), ("sl", "spppp"), ("lsl", "hppppspppp")],
+)
+def test_a_header_is_said_before_a_row_that_does_not_fit_beside_it(rows: str, kinds: str):
+    """A row is short or long; a chunk is the header alone, with a short row, or a piece of a long row alone."""
+    words = [240 if one == "l" else 2 for one in rows]
+    said = table("<tr><th>Clause</th><th>Wording</th></tr>", *(row("7", "w " * count) for count in words))
+    found = chunks(page(("table_title", "Table 3: Words"), ("table", said)), tokens=64)
+    assert all(chunk["tokens"] <= 64 for chunk in found)
+    head = "Table 3: Words\n\n| Clause | Wording |\n|---|---|"
+    texts = [chunk["text"] for chunk in found]
+    assert "".join("p" if head not in text else "h" if text == head else "s" for text in texts) == kinds
+    assert sum(text.count("w") for text in texts) == sum(words)
+
+
 def test_a_long_table_is_cut_between_rows_and_its_header_is_said_again():
     rows = [row(f"Mill {n}", f"0.{n:03d}") for n in range(60)]
     found = chunks(page(("table_title", "Table 1"), ("table", table(HEAD, *rows)), ("text", "after")), tokens=64)
