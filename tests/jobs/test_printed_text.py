@@ -173,6 +173,8 @@ def test_escaped_markdown_keeps_formulas_tables_and_pictures():
     assert escaped([page([("text", "a_b with $x^2_i$"), ("display_formula", "$$y_1$$")])]) == (
         "a\\_b with $x^2_i$\n\n$$y_1$$\n"
     )
+    table = "<table><tr><td>Case $p&lt;q$ holds, \\(a &amp; b\\) too</td></tr></table>"
+    assert escaped([page([("table", table)])]) == table.replace("\\(", "$").replace("\\)", "$") + "\n"
     entry = page([("image", ""), ("text", "2*3*4")])
     entry["markdown"]["images"] = {"imgs/img_in_image_box_40_4_960_34.jpg": "MTIz"}
     assert '<img src="imgs/img_in_image_box_40_4_960_34.jpg"' in escaped([entry])

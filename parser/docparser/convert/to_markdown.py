@@ -13,7 +13,7 @@ import re
 from collections.abc import Callable
 
 from docparser.convert.document import ResultPage
-from docparser.convert.formulas import Formulas
+from docparser.convert.formulas import MARK, Formulas
 from docparser.convert.parts import CAPTIONS, HEADING, Part
 from docparser.convert.to_html import picture_html, table_html
 from docparser.outline import key
@@ -58,7 +58,8 @@ def _part(part: Part) -> str:
         return part.text
     formulas = Formulas()
     if part.table is not None:
-        return formulas.put_back_markdown(table_html(part.table, formulas))
+        table = table_html(part.table, formulas)
+        return MARK.sub(lambda mark: html.escape(formulas.put_back_markdown(mark[0]), quote=False), table)
     if part.picture:
         return picture_html(part)
     text = formulas.take_out(part.text)
