@@ -37,7 +37,7 @@ def write(document: ResultDocument, format: Format, sink: BinaryIO, how: How = A
         chunks.write(document.stem, document.entries(), how.chunk_tokens, how.join_tables, sink, outline)
         return
     if how.join_tables:
-        document = dataclasses.replace(document, pages=list(joined_pages(document.pages)))
+        document = dataclasses.replace(document, pages=list(joined_pages(document.numbered())))
     markdown = _escaped_markdown if how.escape_markdown else _markdown
     if format == "zip":
         _zip(document, sink, markdown)

@@ -96,7 +96,7 @@ def add_page(workbook: Workbook, number: int, page: ResultPage) -> None:
 def render(document: ResultDocument) -> bytes:
     """A workbook. Where the document has no table, its only sheet says so."""
     workbook = empty_workbook()
-    for number, page in enumerate(document.pages, 1):
+    for number, page in document.numbered():
         add_page(workbook, number, page)
     if not workbook.sheetnames:
         workbook.create_sheet("No tables")["A1"] = "No table was found in this document."
