@@ -326,6 +326,17 @@ def test_a_section_that_was_taken_for_a_title_keeps_its_level():
     assert all(f"<h{level}>{title}" in html for title, level in titles.items())
 
 
+def test_a_title_that_is_printed_again_is_no_heading():
+    title, words = "Annual Report 2024", "\n\nWords.\n"
+    entries = [page([("doc_title", title), ("text", "Words.")]) for _ in range(3)]
+    for entry in entries:
+        entry["markdown"]["text"] = f"# {title}{words}"
+    once = "\n".join([f"# {title}{words}", *[f"{title}{words}"] * 2])
+    assert convert(document(entries), "md").decode() == escaped(entries) == once
+    by_page = ResultDocument.from_answer("a.pdf", {"layoutParsingResults": entries}, outline=False)
+    assert convert(by_page, "md").decode().count(f"# {title}") == 3
+
+
 @pytest.mark.parametrize("format", ["html", "docx"])
 def test_printed_numbers_stay(format: Format):
     written = convert(document([page([("text", "\n".join(LEASE)), ("text", LEASE[0])])]), format)
