@@ -146,7 +146,7 @@ def _pages(state: DocumentState, missing: Callable[[Trouble], str]) -> Iterator[
     """`missing` is the Markdown that stands for a page without a result."""
     outline = _outline(state)
     pages = (_page(record, state.folder, missing, outline) for record in state.records())
-    return joined_pages(pages) if state.joins_tables else pages
+    return joined_pages(enumerate(pages, 1)) if state.joins_tables else pages
 
 
 def _page(

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import io
 import json
 from typing import Any, get_args
@@ -11,6 +12,7 @@ import docx
 import openpyxl
 import pytest
 
+from docparser.convert import docling
 from docparser.convert.chunks import estimate
 from docparser.convert.document import ResultDocument
 from docparser.convert.formats import convert
@@ -155,6 +157,22 @@ def test_a_header_that_leaves_no_room_for_rows_is_said_once(tokens: int, heads: 
     assert sum(chunk["text"].count("| w w w |") for chunk in found) == 8
 
 
+@pytest.mark.parametrize(
+    ("rows", "kinds"),
+    [("", "h"), ("ll", "hpppppppp"), ("ls", "hpppps"), ("sl", "spppp"), ("lsl", "hppppspppp")],
+)
+def test_a_header_is_said_before_a_row_that_does_not_fit_beside_it(rows: str, kinds: str):
+    """A row is short or long; a chunk is the header alone, with a short row, or a piece of a long row alone."""
+    words = [240 if one == "l" else 2 for one in rows]
+    said = table("<tr><th>Clause</th><th>Wording</th></tr>", *(row("7", "w " * count) for count in words))
+    found = chunks(page(("table_title", "Table 3: Words"), ("table", said)), tokens=64)
+    assert all(chunk["tokens"] <= 64 for chunk in found)
+    head = "Table 3: Words\n\n| Clause | Wording |\n|---|---|"
+    texts = [chunk["text"] for chunk in found]
+    assert "".join("p" if head not in text else "h" if text == head else "s" for text in texts) == kinds
+    assert sum(text.count("w") for text in texts) == sum(words)
+
+
 def test_a_long_table_is_cut_between_rows_and_its_header_is_said_again():
     rows = [row(f"Mill {n}", f"0.{n:03d}") for n in range(60)]
     found = chunks(page(("table_title", "Table 1"), ("table", table(HEAD, *rows)), ("text", "after")), tokens=64)
@@ -270,6 +288,29 @@ def test_tables_over_pages_become_one_in_every_format():
     (chunk,) = (chunk for chunk in chunks(*CONTINUED) if chunk["kind"] == "table")
     assert len(chunk["text"].splitlines()) == 5 and chunk["pages"] == [1, 2, 3]
     assert json.loads(convert(whole, "json"))["layoutParsingResults"] == list(CONTINUED), "pages as they were parsed"
+
+
+@pytest.mark.parametrize(
+    ("numbers", "sheets"),
+    [
+        (None, ["Page 1 Table 1"]),
+        ([3, 4, 5], ["Page 3 Table 1"]),
+        ([3, 9, 10], ["Page 3 Table 1", "Page 9 Table 2"]),
+        ([3, 4, 9], ["Page 3 Table 1", "Page 9 Table 2"]),
+    ],
+)
+def test_tables_go_on_only_on_the_next_page(numbers: list[int] | None, sheets: list[str]):
+    whole = dataclasses.replace(document(*CONTINUED), numbers=numbers)
+    assert openpyxl.load_workbook(io.BytesIO(convert(whole, "xlsx"))).sheetnames == sheets
+    for format in ("md", "html"):
+        assert convert(whole, format).decode().count("<table") == len(sheets)
+    lines = convert(whole, "chunks").decode().splitlines()
+    assert sum(json.loads(line)["kind"] == "table" for line in lines) == len(sheets)
+    answer = {"result": {**whole.result, "docparser": {"partial": False, "pages": []}}}
+    args = {"name": "wells.pdf", "numbers": numbers, "formats": ["md"], "embed": False, "seconds": 1.0}
+    with io.BytesIO() as sink:
+        docling.convert_answer(args, io.BytesIO(json.dumps(answer).encode()), sink)
+        assert json.loads(sink.getvalue())["document"]["md_content"].count("<table") == len(sheets)
 
 
 def test_only_a_header_is_left_out_where_it_is_printed_again():

@@ -10,7 +10,7 @@ from base64 import b64encode
 import openpyxl
 import pytest
 
-from docparser.convert import to_html, workbook
+from docparser.convert import to_html
 from docparser.convert.blocks import Block
 from docparser.convert.document import ResultDocument, ResultPage, with_own_pictures
 from docparser.convert.formats import convert
@@ -68,12 +68,12 @@ def test_pictures_of_the_page_are_inside_the_html():
 def test_tables_become_cells():
     text = "<table><tr><td rowspan=2>a</td><td colspan='2'>b</td></tr><tr><td>1,234.5</td><td>007</td></tr></table>\n\n"
     text += "| x | y |\n|---|---|\n| -3 | $n^2$ |\n"
-    book = openpyxl.load_workbook(io.BytesIO(workbook.render(document(text))))
+    book = openpyxl.load_workbook(io.BytesIO(convert(document(text), "xlsx")))
     first, second = book.worksheets
     assert [[cell.value for cell in row] for row in first.rows] == [["a", "b", None], [None, 1234.5, "007"]]
     assert {str(merged) for merged in first.merged_cells.ranges} == {"A1:A2", "B1:C1"}
     assert [[cell.value for cell in row] for row in second.rows] == [["x", "y"], [-3, "n^2"]]
-    assert openpyxl.load_workbook(io.BytesIO(workbook.render(document("none")))).worksheets[0].title == "No tables"
+    assert openpyxl.load_workbook(io.BytesIO(convert(document("none"), "xlsx"))).worksheets[0].title == "No tables"
 
 
 HOSTILE_CELLS = ["=1+1", "+cmd|' /C calc'!A0", "-2+3", "@SUM(A1)", "=" + "x" * 40_000, "\x00=1", "#N/A", "\ud800=1"]
@@ -97,7 +97,7 @@ def test_cells_never_become_formulas(text):
     assert cell.data_type == "s" and cell.quotePrefix == (text != "#N/A")
     assert str(cell.value).replace("\r", "\n").replace("_x000D_", "\n") == shown.replace("\r", "\n")
     table = f"<table><tr><td>{text}</td></tr></table>"
-    (cell,) = next(openpyxl.load_workbook(io.BytesIO(workbook.render(document(table)))).worksheets[0].rows)
+    (cell,) = next(openpyxl.load_workbook(io.BytesIO(convert(document(table), "xlsx"))).worksheets[0].rows)
     assert cell.data_type == "s" and cell.value in (shown.strip(), "\ufffd=1")  # Markdown has no NUL
 
 

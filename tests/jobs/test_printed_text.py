@@ -173,6 +173,8 @@ def test_escaped_markdown_keeps_formulas_tables_and_pictures():
     assert escaped([page([("text", "a_b with $x^2_i$"), ("display_formula", "$$y_1$$")])]) == (
         "a\\_b with $x^2_i$\n\n$$y_1$$\n"
     )
+    table = "<table><tr><td>Case $p&lt;q$ holds, \\(a &amp; b\\) too</td></tr></table>"
+    assert escaped([page([("table", table)])]) == table.replace("\\(", "$").replace("\\)", "$") + "\n"
     entry = page([("image", ""), ("text", "2*3*4")])
     entry["markdown"]["images"] = {"imgs/img_in_image_box_40_4_960_34.jpg": "MTIz"}
     assert '<img src="imgs/img_in_image_box_40_4_960_34.jpg"' in escaped([entry])
@@ -322,6 +324,17 @@ def test_a_section_that_was_taken_for_a_title_keeps_its_level():
     assert [line for line in markdown.splitlines() if "#" in line] == [f"{'#' * n} {one}" for one, n in titles.items()]
     html = convert(written, "html").decode()
     assert all(f"<h{level}>{title}" in html for title, level in titles.items())
+
+
+def test_a_title_that_is_printed_again_is_no_heading():
+    title, words = "Annual Report 2024", "\n\nWords.\n"
+    entries = [page([("doc_title", title), ("text", "Words.")]) for _ in range(3)]
+    for entry in entries:
+        entry["markdown"]["text"] = f"# {title}{words}"
+    once = "\n".join([f"# {title}{words}", *[f"{title}{words}"] * 2])
+    assert convert(document(entries), "md").decode() == escaped(entries) == once
+    by_page = ResultDocument.from_answer("a.pdf", {"layoutParsingResults": entries}, outline=False)
+    assert convert(by_page, "md").decode().count(f"# {title}") == 3
 
 
 @pytest.mark.parametrize("format", ["html", "docx"])

@@ -10,6 +10,7 @@ import ctypes
 import html
 import io
 import json
+import math
 import re
 import subprocess
 from pathlib import Path
@@ -19,6 +20,7 @@ import pikepdf
 import pypdfium2
 import pytest
 from PIL import Image, ImageChops, ImageDraw, ImageOps
+from PIL.TiffImagePlugin import IFDRational
 
 from docparser.convert.document import Source
 from docparser.convert.glyphless_font import Codes, true_type
@@ -347,13 +349,16 @@ def test_pictures_of_extreme_size_become_pages_that_readers_take(tmp_path, size)
         (300, (3000, 1500), (720, 360)),
         (2400, (24_000, 2_400), (720, 72)),
         (2401, (1440, 2880), (720, 1440)),
+        (IFDRational(0, 0), (1440, 2880), (720, 1440)),
+        (IFDRational(300, 0), (1440, 2880), (720, 1440)),
+        (math.inf, (1440, 2880), (720, 1440)),
         (300, (6, 300), (3, 150)),  # no side is shorter than readers take
         (100, (40_000, 4_000), (14_400, 1_440)),  # nor longer
     ],
 )
-def test_a_picture_is_as_large_as_it_says(said: int | None, pixels: tuple[int, int], points: tuple[float, float]):
+def test_a_picture_is_as_large_as_it_says(said: Any, pixels: tuple[int, int], points: tuple[float, float]):
     image = Image.new("1", (1, 1))
-    if said:
+    if said is not None:
         image.info["dpi"] = (said, said)
     assert _points(image, pixels) == pytest.approx(points)
 

@@ -13,18 +13,27 @@ import pytest
 
 from docparser.convert.formulas import MATHEMATICAL, Formulas, display_formulas, inline_formulas
 from docparser.html_tables import read_tables
+from docparser.places.atoms import FORMULA
 
 # What the scanner took the place of: right, and quadratic.
 DISPLAY = re.compile(r"\$\$(.+?)\$\$|\\\[(.+?)\\\]", re.DOTALL)
 INLINE = re.compile(r"(?<![\\$\w])\$([^$\n]{1,2000}?)\$(?![\d$])|\\\((.+?)\\\)")
 
 
+def torn(inside: str) -> bool:
+    """Whether blanks or brackets between two dollars say that these are no signs of a formula."""
+    ends = inside[0] + inside[-1]
+    if " " in ends:  # "$6 and $x$"
+        return ends != "  "
+    brackets = [sign for sign in inside if sign in "()[]{}"]
+    return bool(brackets) and "\\" not in inside and (brackets[0] in ")]}" or inside[-1] in "([{")
+
+
 def inline_by_expression(text: str) -> list[tuple[int, int, str]]:
     found, at = [], 0
     while match := INLINE.search(text, at):
         inside = match[1]
-        price = inside is not None and inside[0].isdecimal() and inside[-1] == " "  # "$6 and $x$"
-        if inside is not None and (price or not MATHEMATICAL.search(inside)):
+        if inside is not None and (torn(inside) or not MATHEMATICAL.search(inside)):
             at = match.start() + 1
             continue
         found.append((match.start(), match.end(), match[1] or match[2]))
@@ -32,7 +41,7 @@ def inline_by_expression(text: str) -> list[tuple[int, int, str]]:
     return found
 
 
-PIECES = ("$", "$$", "\\[", "\\]", "\\(", "\\)", "\\", "\n", "5", "x", "a b", "=", " ", "é", "_")
+PIECES = ("$", "$$", "\\[", "\\]", "\\(", "\\)", "\\", "\n", "5", "x", "a b", "=", " ", "é", "_", "(", "]")
 
 
 def test_formulas_are_those_of_the_expressions():
@@ -45,6 +54,30 @@ def test_formulas_are_those_of_the_expressions():
         assert [(f.start, f.end, f.latex) for f in display_formulas(text)] == expected, repr(text)
         found = [(f.start, f.end, f.latex) for f in inline_formulas(text)]
         assert found == inline_by_expression(text), repr(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("$ x $ and $n^2$", [" x ", "n^2"]),
+        ("($x_1$), [$ a+b $]", ["x_1", " a+b "]),
+        ("on $f(x)=[a,b)$", ["f(x)=[a,b)"]),
+        (r"$\left[0,1\right)$ and $x\in]0,1[$", [r"\left[0,1\right)", r"x\in]0,1["]),
+        ("$ a) x^2=4 $", [" a) x^2=4 "]),
+        ("costs $6 and $x^2$", ["x^2"]),
+        ("Prices are in $/t or $/kg.", []),
+        ("Cost ($/kWh) and yield ($/ha)", []),
+        ("Price in $/t ($/kg)", []),
+        ("[$=1]/[$=2]", []),
+        ("cp $HOME/a $DEST/b", []),
+        ("cp ${HOME}/a ${DEST}/b", []),
+        ("{$a_1}, {$a_2}", []),
+        ("$a = $b + $c;", []),
+    ],
+)
+def test_dollars_of_units_and_variables_are_no_signs_of_formulas(text: str, found: list[str]):
+    assert [formula.latex for formula in inline_formulas(text)] == found
+    assert {match[0] for match in FORMULA.finditer(text)} <= {f"${latex}$" for latex in found}
 
 
 def seconds(work: Callable[[], object]) -> float:
@@ -62,7 +95,7 @@ def growth(work: Callable[[int], Callable[[], object]], size: int) -> float:
     return seconds(work(8 * size)) / seconds(work(size))
 
 
-TEXTS = ["\\[a1 ", "\\(a1 ", "$$a ", "$a1 ", "\\[ \\( ", "$ $$ ", "\\(\n", "\\[\\]", "\\(\\)", "$ x", "\\\\["]
+TEXTS = ["\\[a1 ", "\\(a1 ", "$$a ", "$a1 ", "\\[ \\( ", "$ $$ ", "\\(\n", "\\[\\]", "\\(\\)", "$ x", "\\\\[", "$a)=("]
 
 
 @pytest.mark.parametrize("piece", TEXTS)

@@ -25,7 +25,6 @@ from batch.inputs import Document
 from batch.picture_pdf import PicturePdf, as_jpeg
 from batch.progress import Counts, Display
 from batch.state import DocumentState, Trouble
-from docparser.convert import workbook
 from docparser.convert.document import ResultDocument
 from docparser.convert.formats import convert
 from tests.support.numbered_pages import NumberedPagesParser, numbered_pdf
@@ -64,7 +63,7 @@ def test_the_service_writes_the_same_spreadsheet(results):
     for entry in entries:
         entry["markdown"]["images"] = {}
     answer = {"layoutParsingResults": entries}
-    service = workbook.render(ResultDocument.from_answer("book.pdf", answer))
+    service = convert(ResultDocument.from_answer("book.pdf", answer), "xlsx")
     ours, theirs = (openpyxl.load_workbook(book) for book in (results / "book.xlsx", io.BytesIO(service)))
     assert ours.sheetnames == theirs.sheetnames and len(ours.sheetnames) == 3
     for sheet in ours:

@@ -12,7 +12,7 @@ from playwright.sync_api import expect
 from tests.web.by_service import by_service
 from tests.web.pages import page_of
 
-PIECES = ("$", "$$", "\\[", "\\]", "\\(", "\\)", "\\", "\n", "5", "x", "a b", "=", " ", "_")
+PIECES = ("$", "$$", "\\[", "\\]", "\\(", "\\)", "\\", "\n", "5", "x", "a b", "=", " ", "_", "(", "]")
 SCAN = """async (texts) => {
     const { displayFormulas, inlineFormulas } = await import("/ui/formula_scanner.js");
     const finds = [displayFormulas, inlineFormulas];

@@ -161,18 +161,21 @@ def _table_parts(caption: Spotted, table: Table, most: int) -> Iterator[Spotted]
     if costs > most // 2:  # a header that leaves no room for rows is said once
         yield from _pieces(_lines(caption, [line for line in head if line is not rule]), most)
         head, costs = [], 0
-    part, size = list(head), costs
+    part, size, told = list(head), costs, not head  # told: whether a chunk has said the head
     for line in lines[max(1, table.head) :]:
         tokens = estimate(line.text)
         if len(part) > len(head) and size + tokens > most:
             yield _lines(caption, part)
-            part, size = list(head), costs
-        if size + tokens > most:
-            yield from _pieces(_lines(caption, [line]), most)
-        else:
+            part, size, told = list(head), costs, True
+        if size + tokens <= most:
             part.append(line)
             size += tokens
-    if len(part) > len(head) or (head and table.height <= max(1, table.head)):
+            continue
+        if not told:  # no row fits beside it
+            yield _lines(caption, head)
+            told = True
+        yield from _pieces(_lines(caption, [line]), most)
+    if len(part) > len(head) or not told:
         yield _lines(caption, part)
 
 

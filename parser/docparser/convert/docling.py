@@ -43,7 +43,7 @@ def convert_answer(args: dict[str, Any], source: BinaryIO, sink: BinaryIO) -> No
     Markdown and the DoclingDocument; ``seconds`` that it took.
     """
     document = ResultDocument.read(args, source)
-    joined = dataclasses.replace(document, pages=list(joined_pages(document.pages)))
+    joined = dataclasses.replace(document, pages=list(joined_pages(document.numbered())))
     writers: dict[str, Callable[[], Any]] = {
         "md": lambda: PAGE_BREAK.join(_markdown(page, args["embed"]) for page in joined.pages),
         "json": lambda: _Document(document, args["embed"]).written(),

@@ -110,6 +110,10 @@ class ResultDocument:
         ]
         return cls(stem(file_name), pages, result)
 
+    def numbered(self) -> Iterator[tuple[int, ResultPage]]:
+        """The pages with their numbers."""
+        return zip(self.numbers or range(1, len(self.pages) + 1), self.pages, strict=True)
+
     def entries(self) -> Iterator[tuple[int, dict[str, Any]]]:
         """The pages' numbers and entries."""
         found = self.result["layoutParsingResults"]

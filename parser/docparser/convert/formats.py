@@ -37,12 +37,12 @@ def write(document: ResultDocument, format: Format, sink: BinaryIO, how: How = A
         chunks.write(document.stem, document.entries(), how.chunk_tokens, how.join_tables, sink, outline)
         return
     if how.join_tables:
-        document = dataclasses.replace(document, pages=list(joined_pages(document.pages)))
+        document = dataclasses.replace(document, pages=list(joined_pages(document.numbered())))
     markdown = _escaped_markdown if how.escape_markdown else _markdown
     if format == "zip":
         _zip(document, sink, markdown)
         return
-    writers = {"md": markdown, "json": _json, "html": _html, "xlsx": _xlsx, "docx": _docx, "pdf": _pdf}
+    writers = {"md": markdown, "json": _json, "html": _html, "xlsx": workbook.render, "docx": _docx, "pdf": _pdf}
     writers[format](document, sink)
 
 
@@ -69,10 +69,6 @@ def _html(document: ResultDocument, sink: BinaryIO) -> None:
         sink.write(piece.encode("utf-8", "replace"))
 
 
-def _xlsx(document: ResultDocument, sink: BinaryIO) -> None:
-    sink.write(workbook.render(document))
-
-
 def _docx(document: ResultDocument, sink: BinaryIO) -> None:
     word.render(document.pages, sink)
 
@@ -91,12 +87,12 @@ def _zip(document: ResultDocument, sink: BinaryIO, markdown: Writer) -> None:
     earlier one has the same path but for the case of its letters.
     """
     with contextlib.closing(zipfile.ZipFile(sink, "w", zipfile.ZIP_DEFLATED)) as archive:
-        names = [f"{document.stem}.{format}" for format in ("md", "json", "html")]
-        for name, part in zip(names, (markdown, _json, _html), strict=True):
-            with archive.open(_dated(name), "w", force_zip64=True) as entry:
-                part(document, entry)  # type: ignore[arg-type]  # a file to write to, though no BinaryIO
+        writers = {"md": markdown, "json": _json, "html": _html}
         if any(any(plain_tables(page.parts)) for page in document.pages):
-            archive.writestr(f"{document.stem}.xlsx", workbook.render(document))
+            writers["xlsx"] = workbook.render
+        for format, write_part in writers.items():
+            with archive.open(_dated(f"{document.stem}.{format}"), "w", force_zip64=True) as entry:
+                write_part(document, entry)  # type: ignore[arg-type]  # a file to write to, though no BinaryIO
         written = {name.casefold() for name in archive.namelist()}
         for page in document.pages:
             for path in page.pictures:

@@ -21,7 +21,9 @@ DISPLAY_MARKS = {"$$": "$$", "\\[": "\\]"}
 DISPLAY_OPENS = re.compile(r"\$\$|\\\[")
 INLINE_OPENS = re.compile(r"(?<![\\$\w])\$|\\\(")
 DIGIT_OR_DOLLAR = re.compile(r"[\d$]")  # after a closing sign: then it is a price's
-PRICE = re.compile(r"[0-9]")  # after an opening sign; if a blank stands before the closing one, that opens a formula
+# Between the signs of "($/t) and ($/kg)": a bracket closes before one opens, or one opens at the end. With a command it
+# may be a formula, like the interval "x \in ]0, 1[".
+TORN = re.compile(r"[^\\()\[\]{}]*[)\]}][^\\]*|[^\\]*[(\[{]")
 # Tells a formula from prices: "$5 and $10" has no formula, "$ x $" and "$n^2$" are formulas.
 MATHEMATICAL = re.compile(r"[\\^_={}+<>|*/]|^\s*[A-Za-z]\s*$")
 LONGEST_IN_DOLLARS = 2000  # characters
@@ -86,7 +88,9 @@ def inline_formulas(text: str) -> Iterator[Formula]:
 def _between_dollars(text: str, begin: int, end: int) -> bool:
     if end - begin > LONGEST_IN_DOLLARS or DIGIT_OR_DOLLAR.match(text, end + 1):
         return False
-    if PRICE.match(text, begin) and text[end - 1] == " ":
+    # PaddleX sets a blank at both ends, others none. With one, the signs are those of prices, units or variables.
+    blank = text[begin] == " "
+    if blank != (text[end - 1] == " ") or (not blank and TORN.fullmatch(text, begin, end)):
         return False
     return MATHEMATICAL.search(text[begin:end]) is not None
 

@@ -254,18 +254,13 @@ def plain(table: Table) -> Table:
     return _each(table, bare)
 
 
-def find_tables(text: str) -> list[Table]:
-    """Every table in the Markdown ``text`` in order, plain."""
-    return [plain(table) for table in _markdown_tables(text)]
-
-
 def plain_tables(parts: Iterable[Part]) -> Iterator[Table]:
     """Every table of a page in order."""
     for part in parts:
         if part.table is not None:
             yield plain(part.table)
         elif part.markdown:
-            yield from find_tables(part.text)
+            yield from map(plain, _markdown_tables(part.text))
 
 
 def _each(table: Table, change: Any) -> Table:

@@ -66,7 +66,7 @@ def add_picture(pdf: pikepdf.Pdf, path: Path, format: str, number: int, side: in
 
 
 def _points(image: Image.Image, pixels: tuple[int, int]) -> tuple[float, float]:
-    density = float(max(image.info.get("dpi") or (0, 0)))
+    density = max(map(pictures.resolution, image.info.get("dpi") or (0, 0)))
     points = 72 / (density if round(density) in LIKELY_PIXELS_AN_INCH else PIXELS_AN_INCH)
     points = min(max(points, SHORTEST_SIDE / min(pixels)), LONGEST_SIDE / max(pixels))
     return max(pixels[0] * points, SHORTEST_SIDE), max(pixels[1] * points, SHORTEST_SIDE)

@@ -48,11 +48,14 @@ def joined_table(first: Table, second: Table, repeated: int) -> Table:
     return Table(first.cells + moved)
 
 
-def joined_pages(pages: Iterable[ResultPage]) -> Iterator[ResultPage]:
-    """The pages with each table whole on the page where it begins."""
+def joined_pages(pages: Iterable[tuple[int, ResultPage]]) -> Iterator[ResultPage]:
+    """The pages with each table whole on the page where it begins. ``pages``: number and page; a table goes on only on
+    the page of the next number."""
     held: list[ResultPage] = []  # a page whose last table may go on, and those that it took in, which are empty
-    for page in pages:
-        if held and (both := _joined_pages(held[0], page)):
+    before = 0
+    for number, page in pages:
+        follows, before = number == before + 1, number
+        if held and follows and (both := _joined_pages(held[0], page)):
             held[0], page = both
             if not page.text.strip() and not page.written:
                 held.append(page)

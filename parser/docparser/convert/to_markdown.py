@@ -13,10 +13,10 @@ import re
 from collections.abc import Callable
 
 from docparser.convert.document import ResultPage
-from docparser.convert.formulas import Formulas
+from docparser.convert.formulas import MARK, Formulas
 from docparser.convert.parts import CAPTIONS, HEADING, Part
 from docparser.convert.to_html import picture_html, table_html
-from docparser.outline import key
+from docparser.outline import TITLES, key
 
 BACKSLASH = r"\\"  # in a replacement
 ANYWHERE = re.compile(r"[\\`*_\[\]<>&~|$]")
@@ -33,8 +33,9 @@ ENDS = re.compile(r"(?<= )(?=#+\Z)")
 
 def with_printed_headings(page: ResultPage) -> str:
     """PaddleOCR's Markdown, whose headings lose a final full stop and get a blank behind a number ("3 D printing"), and
-    have the levels of the document's outline."""
-    printed = {key(part.text): f"{'#' * part.level} {' '.join(part.text.split())}" for part in page.parts if part.level}
+    have the levels of the document's outline. Its title where it is printed again is no heading."""
+    titles = (part for part in page.parts if part.label in TITLES)
+    printed = {key(part.text): f"{'#' * part.level} {' '.join(part.text.split())}".lstrip() for part in titles}
     return HEADING.sub(lambda found: printed.get(key(found[2]), found[0]), page.text)
 
 
@@ -58,7 +59,8 @@ def _part(part: Part) -> str:
         return part.text
     formulas = Formulas()
     if part.table is not None:
-        return formulas.put_back_markdown(table_html(part.table, formulas))
+        table = table_html(part.table, formulas)
+        return MARK.sub(lambda mark: html.escape(formulas.put_back_markdown(mark[0]), quote=False), table)
     if part.picture:
         return picture_html(part)
     text = formulas.take_out(part.text)

@@ -3,8 +3,8 @@
 
 from __future__ import annotations
 
-import io
 import re
+from typing import BinaryIO
 
 from openpyxl import Workbook
 from openpyxl.cell.cell import Cell as SheetCell
@@ -93,13 +93,11 @@ def add_page(workbook: Workbook, number: int, page: ResultPage) -> None:
         write_table(workbook.create_sheet(f"Page {number} Table {len(workbook.sheetnames) + 1}"), table)
 
 
-def render(document: ResultDocument) -> bytes:
-    """A workbook. Where the document has no table, its only sheet says so."""
+def render(document: ResultDocument, sink: BinaryIO) -> None:
+    """Write a workbook. Where the document has no table, its only sheet says so."""
     workbook = empty_workbook()
-    for number, page in enumerate(document.pages, 1):
+    for number, page in document.numbered():
         add_page(workbook, number, page)
     if not workbook.sheetnames:
         workbook.create_sheet("No tables")["A1"] = "No table was found in this document."
-    with io.BytesIO() as buffer:
-        workbook.save(buffer)
-        return buffer.getvalue()
+    workbook.save(sink)

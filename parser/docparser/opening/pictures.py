@@ -196,17 +196,24 @@ def _is_page(image: Image.Image) -> bool:
     return not (kind & (REDUCED | MASK) or old_kind == OLD_REDUCED or tags.get(PHOTOMETRIC) == TRANSPARENCY_MASK)
 
 
+def resolution(said: Any) -> float:
+    """As a file says it; 0 if that is no finite number above 0, like a TIFF's fractions 0/0 and 300/0."""
+    try:
+        value = float(said)
+    except (TypeError, ValueError):
+        return 0.0
+    return value if 0 < value < math.inf else 0.0
+
+
 def _stretch(image: Image.Image) -> float:
     """How many times as high as wide a pixel is, where a TIFF says so: fax pages may have half the rows."""
     if image.format != "TIFF":
         return 1.0
     tags = cast(TiffImageFile, image).tag_v2
-    try:
-        stretch = float(tags[X_RESOLUTION]) / float(tags[Y_RESOLUTION])
-    except (KeyError, TypeError, ValueError, ZeroDivisionError):
+    across, along = resolution(tags.get(X_RESOLUTION)), resolution(tags.get(Y_RESOLUTION))
+    if not across or not along or not NOT_SQUARE < max(across, along) / min(across, along) < MOST_STRETCHED:
         return 1.0
-    if not NOT_SQUARE < max(stretch, 1 / (stretch or 1)) < MOST_STRETCHED:
-        return 1.0
+    stretch = across / along
     return 1 / stretch if tags.get(ORIENTATION) in ON_ITS_SIDE else stretch
 
 

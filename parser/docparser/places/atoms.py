@@ -29,7 +29,10 @@ IDEOGRAPH = re.compile("[\u1100-\u11ff\u2e80-\u9fff\ua960-\ua97f\uac00-\ud7ff\uf
                        "\U00020000-\U0003ffff]")  # fmt: skip
 SPACED = re.compile("[\u1100-\u11ff\ua960-\ua97f\uac00-\ud7ff]")  # Hangul, which has blanks between its words
 FORMULA = re.compile(
-    r"\\\(.{1,2000}?\\\)|\\\[.{1,2000}?\\\]|\$\$.{1,2000}?\$\$|(?<![\\\w$])\$(?=[^$\n]{0,400}[\\^_{}=])[^$\n]{1,400}\$",
+    r"\\\(.{1,2000}?\\\)|\\\[.{1,2000}?\\\]|\$\$.{1,2000}?\$\$|"
+    # Blanks and brackets between single dollars as in convert.formulas.
+    r"(?<![\\\w$])\$(?=[^$\n]{0,400}[\\^_{}=])(?: [^$\n]{0,398} "
+    r"|(?! |[^\\()\[\]{}$\n]*[)\]}][^\\$\n]*\$|[^\\$\n]*[(\[{]\$)[^$\n]{1,400}(?<! ))\$",
     re.DOTALL,
 )
 PIECES = re.compile(r"\S+")

@@ -10,9 +10,8 @@ from collections.abc import Callable
 from openpyxl import load_workbook
 
 from docparser.convert.document import ResultDocument, ResultPage
-from docparser.convert.parts import find_tables
-from docparser.convert.workbook import render
-from docparser.html_tables import Table
+from docparser.convert.formats import convert
+from docparser.convert.parts import of_markdown, plain_tables
 from tests.fuzz.choices import Choices
 from tests.fuzz.verdict import Broken
 
@@ -64,11 +63,11 @@ def target(data: bytes) -> None:
     kind = choices.below(4)
     if kind == 0:
         text = choices.text(OTSL, longest=8000)
-        check(find_tables(otsl_reader()(text)))
+        check(otsl_reader()(text))
     elif kind == 1:
-        check(find_tables(choices.text(WORDS)))
+        check(choices.text(WORDS))
     else:
-        check(find_tables("<table><tr>" + choices.text(WORDS, longest=8000)))
+        check("<table><tr>" + choices.text(WORDS, longest=8000))
         if kind == 3:
             workbook(choices.text(WORDS, longest=2000))
 
@@ -82,8 +81,9 @@ def otsl_reader() -> Callable[[str], str]:
     return lambda otsl: convert_otsl_to_html(otsl) if makes_table(otsl) else ""
 
 
-def check(tables: list[Table]) -> None:
-    """No two cells overlap; none reaches out of its table."""
+def check(text: str) -> None:
+    """No two cells of the Markdown's tables overlap; none reaches out of its table."""
+    tables = list(plain_tables(of_markdown(text)))
     if sum(cell.rows * cell.columns for table in tables for cell in table.cells) > MOST_CELLS:
         raise Broken("spans cover a bounded area")
     for table in tables:
@@ -104,7 +104,7 @@ def check(tables: list[Table]) -> None:
 def workbook(text: str) -> None:
     """A workbook that can be read again, in which no text computes."""
     document = ResultDocument("tables", [ResultPage(text, {})], {})
-    written = render(document)
+    written = convert(document, "xlsx")
     for sheet in load_workbook(io.BytesIO(written)):
         for row in sheet.iter_rows():
             for cell in row:

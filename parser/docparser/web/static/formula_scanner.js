@@ -5,6 +5,9 @@
 const DISPLAY_MARKS = { "$$": "$$", "\\[": "\\]" };
 // Tells a formula from prices: "$5 and $10" has no formula, "$ x $" and "$n^2$" are formulas.
 const MATHEMATICAL = /[\\^_={}+<>|*/]|^\s*[A-Za-z]\s*$/;
+// Between the signs of "($/t) and ($/kg)": a bracket closes before one opens, or one opens at the end. With a command it
+// may be a formula, like the interval "x \in ]0, 1[".
+const TORN = /^(?:[^\\()[\]{}]*[)\]}][^\\]*|[^\\]*[([{])$/;
 const LONGEST_IN_DOLLARS = 2000;
 
 /** The next place of `mark`, or the text's length; positions that are asked for must not fall. */
@@ -54,7 +57,10 @@ export function* inlineFormulas(text) {
   }
 }
 
-// A price's dollar is followed by a digit; if a blank stands before the next dollar, that one opens a formula.
-const betweenDollars = (text, begin, end) =>
-  end - begin <= LONGEST_IN_DOLLARS && !/[\d$]/.test(text[end + 1] ?? "") &&
-  !(/[0-9]/.test(text[begin]) && text[end - 1] === " ") && MATHEMATICAL.test(text.slice(begin, end));
+// PaddleX sets a blank at both ends, others none. With one, the signs are those of prices, units or variables.
+function betweenDollars(text, begin, end) {
+  if (end - begin > LONGEST_IN_DOLLARS || /[\d$]/.test(text[end + 1] ?? "")) return false;
+  const inside = text.slice(begin, end);
+  const blank = inside.startsWith(" ");
+  return blank === inside.endsWith(" ") && (blank || !TORN.test(inside)) && MATHEMATICAL.test(inside);
+}
