@@ -123,7 +123,7 @@ def main() -> int:
     )
     # Places of texts are special tokens, which PaddleOCR-VL's spotting is asked for (`<|LOC_17|>`).
     places = options.task == "spotting" and options.prompt is None
-    end = model.tokenizer.decode([model.end_token_id])
+    end = model.text([model.end_token_id])
 
     class Streamer(TextStreamer):
         def on_finalized_text(self, text: str, stream_end: bool = False) -> None:

@@ -64,7 +64,7 @@ def opened(*texts: str, **pictures: str) -> Document:
 def test_right_to_left_paragraphs_and_tables_say_so():
     word = opened("שלום (עולם).\n\nPlain words\n\n<table><tr><td>עולם</td><td>12</td></tr></table>")
     hebrew, plain = word.paragraphs[:2]
-    assert hebrew._p.pPr.find(qn("w:bidi")) is not None and hebrew.runs[0].font.rtl
+    assert hebrew._p.find(f".//{qn('w:bidi')}") is not None and hebrew.runs[0].font.rtl
     assert plain._p.find(f".//{qn('w:bidi')}") is None and not plain.runs[0].font.rtl
     assert word.tables[0].table_direction == WD_TABLE_DIRECTION.RTL
     (cell, number) = word.tables[0].rows[0].cells

@@ -32,7 +32,8 @@ def test_special_tokens_are_kept_where_places_are_asked_for(tool, demo, monkeypa
 
     def read(self, case, most, streamer):
         streamer.next_tokens_are_prompt = False
-        tokens = AutoTokenizer.from_pretrained(demo).convert_tokens_to_ids(["<|IMAGE_START|>", "</s>"])
+        tokenizer = AutoTokenizer.from_pretrained(demo)
+        tokens = [tokenizer.convert_tokens_to_ids(token) for token in ("<|IMAGE_START|>", "</s>")]
         for token in tokens:
             streamer.put(torch.tensor([token]))
         streamer.end()

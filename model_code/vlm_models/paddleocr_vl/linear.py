@@ -98,8 +98,11 @@ def linear_gelu(layer: LinearBase, x: Tensor, approximate: str) -> Tensor:
 def linear_add(layer: LinearBase, x: Tensor, residual: Tensor) -> Tensor:
     """layer(x) + residual, both [T, features]; ``layer`` is row-parallel."""
     # With several ranks the products must be summed first, and the residual added once.
-    if layer.tp_size == 1 and (ready(layer) or in_integers(layer)):
-        return layer.quant_method.add(layer, x, residual)
+    if layer.tp_size == 1:
+        if ready(layer):
+            return layer.quant_method.add(layer, x, residual)
+        if in_integers(layer):
+            return layer.quant_method.add(layer, x, residual)
     return residual + layer(x)
 
 

@@ -36,7 +36,7 @@ class PaddleOCRVLProcessingInfo(BoundedInfo, BaseProcessingInfo):
         return {"image": None}
 
     @property
-    def factor(self) -> int:  # type: ignore[override]  # of the checkpoint, where other families have a constant
+    def factor(self) -> int:
         return self.get_hf_processor().image_processor.factor
 
     def default_pixels(self) -> tuple[int, int]:

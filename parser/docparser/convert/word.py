@@ -121,7 +121,7 @@ def _mark_right_to_left(element: Any) -> None:
             continue
         paragraph.get_or_add_pPr().insert_element_before(OxmlElement("w:bidi"), *BEHIND_BIDI)
         for run in paragraph.iter(qn("w:r")):
-            Run(run, None).font.rtl = True
+            Run(run, paragraph).font.rtl = True
     for table in element.iter(qn("w:tbl")):
         if is_right_to_left("".join(text.text or "" for text in table.iter(qn("w:t")))):
             table.find(qn("w:tblPr")).find(qn("w:tblStyle")).addnext(OxmlElement("w:bidiVisual"))
