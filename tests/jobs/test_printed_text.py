@@ -278,6 +278,14 @@ def test_searchable_pdf_has_every_letter_of_any_direction(tmp_path: Path):
     assert sorted(turned(letters(found))) == sorted(turned(letters("".join(text for _, text in labelled()))))
 
 
+def test_searchable_pdf_has_lines_of_two_directions_in_order(tmp_path: Path):
+    """One on a page: a short text is drawn so broad here that PDFium takes the next line's for its neighbours."""
+    for label, text in labelled():
+        if re.search("[\u0590-\u07ff\u200f]", text) and label != "vertical_text":
+            (view,) = pypdfium2.PdfDocument(searchable(tmp_path, [(label, text)]))
+            assert letters(view.get_textpage().get_text_bounded()) == letters(text)
+
+
 @needs("poppler-utils")
 def test_searchable_pdf_as_poppler_reads_it(tmp_path: Path):
     (tmp_path / "signs.pdf").write_bytes(searchable(tmp_path, LEFT_TO_RIGHT))

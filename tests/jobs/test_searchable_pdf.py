@@ -22,6 +22,7 @@ import pytest
 from PIL import Image, ImageChops, ImageDraw, ImageOps
 from PIL.TiffImagePlugin import IFDRational
 
+from docparser.convert.directions import pieces
 from docparser.convert.document import Source
 from docparser.convert.glyphless_font import Codes, true_type
 from docparser.convert.picture_pages import _points
@@ -406,22 +407,62 @@ def test_a_pdf_that_cannot_be_changed_is_named(tmp_path):
         made(path, "PDF", {"parsing_res_list": []})
 
 
-# line -> whether PDFium gives it as it is; it turns the order of Latin words in it
-RIGHT_TO_LEFT = {
-    "שלום עולם טוב מאוד": True,
-    "מחיר 250 שקל (כולל מעמ) ליום": True,
-    "مرحبا بالعالم (مثال) في 2024": True,
-    "The word שלום means peace": True,
-    "הדגם Canon EOS 90 נמכר היטב": False,
-}
+TWO_DIRECTIONS = (
+    "שלום עולם טוב מאוד", "מחיר 250 שקלים ועוד 13.5 אחוז", "שלום (עולם) טוב", "שָׁלוֹם עֲלֵיכֶם לְכֻלָּם", "דף 3 מתוך 12",
+    "ספר על Machine Learning in Python מאת דוד", "שלום Abc Def Ghi Jkl", "12 ABC שלום", "צה״ל “שלום לך”",
+    "مرحبا بالعالم (مثال).", "بسم الله 123 و ٤٥٦ كتاب", "از می‌روم به خانه", "see http://a.example/?a=1&b=2 שלום",
+    "the word שלום here", "Call (שלום) now", "the words שלום עולם are here", "a א b ב c ג",
+)  # fmt: skip
 
 
-@pytest.mark.parametrize("text", RIGHT_TO_LEFT)
-def test_right_to_left_words_are_found(tmp_path: Path, text: str):
-    Image.new("L", (800, 100), 255).save(tmp_path / "line.png")
-    block = {"block_label": "text", "block_content": text, "block_bbox": [50, 20, 750, 60], "block_id": 0}
-    page = {"width": 800, "height": 100, "parsing_res_list": [block]}
-    (view,) = pypdfium2.PdfDocument(made_bytes(tmp_path / "line.png", "PNG", page))
-    said = view.get_textpage()
-    assert [word for word in text.split() if said.search(word).get_next() is None] == []
-    assert (said.get_text_bounded() == text) == RIGHT_TO_LEFT[text]
+def one_line(tmp_path: Path, text: str, width: int = 300) -> bytes:
+    Image.new("L", (400, 60), 255).save(tmp_path / "line.png")
+    return made_bytes(tmp_path / "line.png", "PNG", one_block(text, (20, 20, 20 + width, 40), (400, 60)))
+
+
+@pytest.mark.parametrize("text", TWO_DIRECTIONS)
+def test_lines_from_right_to_left_are_copied_as_they_read(tmp_path, text):
+    data = one_line(tmp_path, text)
+    (shown,) = pypdfium2.PdfDocument(data)
+    assert text_of(shown) == text
+    for word in words(text):
+        assert shown.get_textpage().search(word, match_case=True).get_next()
+
+
+def left_of(said: pypdfium2.PdfTextPage, word: str) -> float:
+    found = said.search(word).get_next()
+    assert found
+    boxes = [said.get_charbox(index, loose=True) for index in range(found[0], sum(found))]
+    assert max(box[2] for box in boxes) - min(box[0] for box in boxes) < 40, "its letters are together"
+    return min(box[0] for box in boxes)
+
+
+@pytest.mark.parametrize(
+    ("text", "printed"),  # from left to right
+    [("ספר ישן על Deep Learning 12 מאת דוד", "דוד מאת Deep Learning על ישן ספר"),
+     ("the words שלום עולם 12 are", "the words עולם שלום are")],
+)  # fmt: skip
+def test_words_from_right_to_left_are_found_where_they_are_printed(tmp_path, text, printed):
+    data = one_line(tmp_path, text)
+    (shown,) = pypdfium2.PdfDocument(data)
+    places = [left_of(shown.get_textpage(), word) for word in words(printed)]
+    assert places == sorted(places)
+    assert places[0] == pytest.approx(10, abs=1)
+
+
+@needs("poppler-utils")
+def test_poppler_has_words_from_right_to_left_where_they_are_printed(tmp_path):
+    (tmp_path / "a.pdf").write_bytes(one_line(tmp_path, TWO_DIRECTIONS[0]))
+    assert pdftotext(tmp_path / "a.pdf").strip("\u202a\u202b\u202c\n\f") == TWO_DIRECTIONS[0]
+    (tmp_path / "a.pdf").write_bytes(one_line(tmp_path, "ספר ישן על Deep Learning מאת דוד"))
+    found = re.findall(r'xMin="(.+?)".*>(.*?)</word>', pdftotext("-bbox", tmp_path / "a.pdf"))
+    in_order = [word for _, word in sorted((float(left), word) for left, word in found)]
+    assert in_order == [word if word.isascii() else word[::-1] for word in "דוד מאת Deep Learning על ישן ספר".split()]
+
+
+def pdftotext(*arguments: str | Path) -> str:
+    return subprocess.run(["pdftotext", *arguments, "-"], capture_output=True, text=True, check=True).stdout
+
+
+def test_lines_from_left_to_right_are_one_string():
+    assert pieces("Well 7 (failed), 12%: 检索", leftwards=False) == [(0, "Well 7 (failed), 12%: 检索")]

@@ -20,11 +20,11 @@ import pypdfium2
 from pikepdf import Array, Dictionary, Name
 from PIL import Image
 
-from docparser.convert import glyphless_font
+from docparser.convert import directions, glyphless_font
 from docparser.convert.document import Source
 from docparser.convert.glyphless_font import Codes
 from docparser.convert.picture_pages import add_picture
-from docparser.convert.text_layer import Line, as_drawn, lines_of
+from docparser.convert.text_layer import Line, lines_of
 from docparser.opening import Unreadable, pdfs
 from docparser.places.atoms import UNITS, text_width
 from docparser.places.box import Box
@@ -162,10 +162,18 @@ def _drawn(parts: Iterable[list[Line]], to_user: Matrix, font: _Font) -> bytes:
         else:
             place = (box.width / ems, 0.0, 0.0, box.height, box.left, box.top + low * box.height)
         if all(map(math.isfinite, place)):
-            operators.append(_numbers(place) + b" Tm <%b> Tj" % font.codes.encode(as_drawn(line.text)).hex().encode())
+            operators.append(_numbers(place) + b" Tm " + _shown(line, font.codes))
     if not operators:
         return b""
     return b"q %b cm BT 3 Tr %b 1 Tf\n%b\nET Q" % (_numbers(to_user), bytes(FONT), b"\n".join(operators))
+
+
+def _shown(line: Line, codes: Codes) -> bytes:
+    """The operator that shows a line's text."""
+    pieces = [(step, codes.encode(said).hex().encode()) for step, said in directions.pieces(line.text, line.leftwards)]
+    if len(pieces) == 1:
+        return b"<%b> Tj" % pieces[0][1]
+    return b"[%b] TJ" % b" ".join(b"%d <%b>" % (-step, said) for step, said in pieces)
 
 
 def _numbers(matrix: Matrix) -> bytes:

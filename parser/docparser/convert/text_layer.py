@@ -10,7 +10,6 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import math
-import re
 import unicodedata
 from collections.abc import Iterator
 from typing import Any
@@ -31,20 +30,18 @@ LEADING = 1.3  # from line to line, in heights of the letters, where no ink tell
 LEAST_ROOM = 0.4  # ems of ink for an em of text: with less, what was found are no lines
 CELL_HEIGHT = 0.7  # of a table's row
 CELL_GAP = 0.04  # of a cell's width
-MIRRORED = str.maketrans("()[]{}<>", ")(][}{><")
-DIGITS = "0-9\u0660-\u0669\u06f0-\u06f9"
-# Within right-to-left text it stands from left to right: a number with its signs, a Latin word.
-FORWARD = re.compile(f"[{DIGITS}A-Za-z](?:[{DIGITS}A-Za-z.,:/-]*[{DIGITS}A-Za-z])?")
 SPOTTING = "spotting"  # one block for the page, whose texts and places stand beside the blocks
 
 
 @dataclasses.dataclass(frozen=True)
 class Line:
-    """``text`` without line ends fills ``box``; with ``down``, it runs from top to bottom."""
+    """``text`` without line ends fills ``box``; with ``down``, it runs from top to bottom. ``leftwards``: it is of text
+    that runs from right to left."""
 
     text: str
     box: Box
     down: bool = False
+    leftwards: bool = False
 
 
 def lines_of(pruned: dict[str, Any], picture: Image.Image, scale: float) -> Iterator[list[Line]]:
@@ -64,7 +61,8 @@ def lines_of(pruned: dict[str, Any], picture: Image.Image, scale: float) -> Iter
     spotted = pruned.get("spotting_res") or {}
     for polygon, text in zip(spotted.get("rec_polys") or [], spotted.get("rec_texts") or [], strict=False):
         across, along = [float(x) for x, _ in polygon], [float(y) for _, y in polygon]
-        yield [Line(_one_line(writable(text)), Box(min(across), min(along), max(across), max(along)))]
+        box = Box(min(across), min(along), max(across), max(along))
+        yield [Line(_one_line(writable(text)), box, leftwards=is_right_to_left(text))]
 
 
 def _apart(blocks: list[Block]) -> Iterator[Block]:
@@ -123,7 +121,8 @@ def _dealt(text: str, lines: list[Printed], effort: Effort) -> list[Line]:
         number = max(rows) if before is not None and is_broken(before, laid) else laid.line
         rows[number] = (rows.get(number, laid)[0], laid.end)
         before = laid
-    found = [Line(_one_line(text[start:end]), lines[number].box, lines[number].down)
+    leftwards = is_right_to_left(text)
+    found = [Line(_one_line(text[start:end]), lines[number].box, lines[number].down, leftwards)
              for number, (start, end) in rows.items()]  # fmt: skip
     return [line for line in found if line.text]
 
@@ -149,25 +148,9 @@ def _table_lines(tables: list[Table], box: Box) -> list[Line]:
             size = min(CELL_HEIGHT * row, 2 * (right - left) / max(text_width(text), 0.1))
             middle = box.top + number * height + (cell.row + cell.rows / 2) * row
             right = min(right, left + size * max(text_width(text), 0.1))
-            lines.append(Line(text, Box(left, middle - size / 2, right, middle + size / 2)))
+            place = Box(left, middle - size / 2, right, middle + size / 2)
+            lines.append(Line(text, place, leftwards=is_right_to_left(text)))
     return lines
-
-
-def as_drawn(text: str) -> str:
-    """A line's signs in the order in which they stand on paper, from left to right. Readers of PDFs turn right-to-left
-    words back, and their brackets with them."""
-    groups = [
-        (" ".join(words), backward) for backward, words in itertools.groupby(text.split(" "), key=_has_right_to_left)
-    ]
-    shown = [
-        FORWARD.sub(lambda run: run[0][::-1], words[::-1].translate(MIRRORED)) if backward else words
-        for words, backward in groups
-    ]
-    return " ".join(reversed(shown) if is_right_to_left(text) else shown)
-
-
-def _has_right_to_left(word: str) -> bool:
-    return any(sign.isalpha() and unicodedata.bidirectional(sign) in ("R", "AL") for sign in word)
 
 
 def _one_line(text: str) -> str:
