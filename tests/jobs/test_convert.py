@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import io
+import re
 import zipfile
 from base64 import b64encode
 
@@ -20,6 +21,7 @@ from docparser.convert.parts import Paths, _with_number, tables_of
 from docparser.convert.workbook import MAX_TEXT, write_cell
 from docparser.html_tables import read_tables
 from docparser.places.box import Box
+from tests.support.paths import ROOT
 
 HOSTILE = """<script>alert(1)</script>
 <img src="x" onerror="alert(1)"> <img src="https://evil.example/spy.png">
@@ -58,6 +60,20 @@ def test_hostile_markdown_is_harmless_as_html():
 def test_formulas_become_mathml_and_prices_stay():
     page = to_html.page_html(document("costs $5 and $10, $ x^{2} $\n\n$$\\frac{a}{b}$$\n").pages[0])
     assert "costs $5 and $10" in page and page.count("<math") == 2 and "<mfrac>" in page
+
+
+def test_blocks_and_cells_from_right_to_left_take_their_own_direction_in_html():
+    said = '# שלום\n\nplain\n\n- (עולם).\n\n<table><tr><td dir="rtl">a</td><td colspan="2">مثال</td></tr></table>'
+    page = to_html.page_html(document(said).pages[0])
+    for part in ('<h1 dir="auto">', "<p>plain", '<li dir="auto">', "<td>a</td>", '<td dir="auto" colspan="2">'):
+        assert part in page
+    assert page.count("dir=") == 3
+
+
+def test_blocks_and_cells_take_their_own_direction_on_the_web_page():
+    style = (ROOT / "parser/docparser/web/static/reading.css").read_text()
+    assert re.search(r"\.prose :is\(p, h1,[^)]* li,[^)]* td, th\) \{ unicode-bidi: plaintext; \}", style)
+    assert not re.search(r"\.prose t[dh][^{}]*\{[^}]*text-align: left", style)
 
 
 def test_pictures_of_the_page_are_inside_the_html():

@@ -71,6 +71,12 @@ def test_right_to_left_paragraphs_and_tables_say_so():
     assert cell.paragraphs[0].runs[0].font.rtl and not number.paragraphs[0].runs[0].font.rtl
 
 
+def test_right_to_left_runs_are_bold_and_others_stay():
+    (paragraph,) = opened("שלום <b>עולם</b> <i>Deep Learning</i> טוב מאוד היום").paragraphs
+    assert [run.font.rtl for run in paragraph.runs if run.text.strip()] == [True, True, None, True]
+    assert paragraph.runs[1].font.cs_bold and paragraph.runs[1].text == "עולם"
+
+
 def test_structure_tables_pictures_and_formulas():
     document = opened(TEXT, "page two", a=jpeg(1000, 500))
     told = [(p.style.name, p.text) for p in document.paragraphs if p.style and p.text.strip()]

@@ -13,6 +13,7 @@ from docparser.convert.document import ResultDocument, ResultPage
 from docparser.convert.formulas import Formulas
 from docparser.convert.parts import CAPTIONS, PICTURE, Part, markdown_html
 from docparser.html_tables import Cell, Table
+from docparser.places.atoms import has_right_to_left
 
 TEXT_TAGS = set(
     "a abbr b blockquote br caption code col colgroup dd del div dl dt em figcaption figure h1 h2 h3 h4 h5 h6 hr i img "
@@ -23,6 +24,7 @@ MATHML_TAGS = set(
     "mtr munder munderover menclose".split()
 )
 ATTRIBUTES = {
+    "*": {"dir"},
     "a": {"href", "title"},
     "img": {"src", "alt", "title"},
     "li": {"value"},
@@ -41,13 +43,14 @@ ATTRIBUTES = {
     "mfrac": {"linethickness"},
 }
 
+BLOCKS = re.compile(r"(<(?:p|h[1-6]|div|pre|blockquote|li|d[dt]|t[dh]|caption|figcaption)\b)", re.IGNORECASE)
+
 STYLE = """
 :root { color-scheme: light dark; }
 body { max-width: 46rem; margin: 2rem auto; padding: 0 1rem; font: 1rem/1.6 system-ui, sans-serif; }
 table { border-collapse: collapse; margin: 1rem 0; display: block; overflow-x: auto; }
 td, th { border: 1px solid #8888; padding: .3rem .6rem; vertical-align: top; }
 img { max-width: 100%; } pre { font: inherit; white-space: pre-wrap; } math[display="block"] { margin: 1rem 0; }
-p, h1, h2, h3, h4, h5, h6, li, dt, dd, div, td, th { unicode-bidi: plaintext; }
 hr.page { border: 0; border-top: 1px dashed #8888; margin: 2rem 0; }
 """
 BEFORE = """<!doctype html>
@@ -75,11 +78,13 @@ def pieces(document: ResultDocument) -> Iterator[str]:
 
 def page_html(page: ResultPage) -> str:
     formulas = Formulas()
-    rendered = formulas.put_back_mathml(body(page, formulas))
+    rendered = formulas.put_back_mathml(_directed(body(page, formulas)))
 
     def keep(tag: str, attribute: str, value: str) -> str | None:
         if tag == "img" and attribute == "src" and value not in page.pictures:
             return None  # fetching a picture from elsewhere would tell its owner who reads this
+        if attribute == "dir" and value != "auto":
+            return None  # a model's
         return value
 
     clean = nh3.clean(
@@ -93,6 +98,15 @@ def page_html(page: ResultPage) -> str:
         link_rel="noopener noreferrer",
     )
     return re.sub(r'(<img[^>]*? src=")([^"]*)(")', lambda match: _inside(match, page), clean)
+
+
+def _directed(unsafe: str) -> str:
+    """Blocks and cells with a letter from right to left take their direction from the first one that they have."""
+    before, *blocks = BLOCKS.split(unsafe)
+    return before + "".join(
+        tag + (' dir="auto"' if has_right_to_left(rest) else "") + rest
+        for tag, rest in zip(blocks[::2], blocks[1::2], strict=True)
+    )
 
 
 def _inside(match: re.Match, page: ResultPage) -> str:

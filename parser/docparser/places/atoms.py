@@ -123,3 +123,7 @@ def is_right_to_left(text: str) -> bool:
     directions = [unicodedata.bidirectional(sign) for sign in text]
     right = sum(direction in ("R", "AL") for direction in directions)
     return right > directions.count("L")
+
+
+def has_right_to_left(text: str) -> bool:
+    return not text.isascii() and any(unicodedata.bidirectional(sign) in ("R", "AL") for sign in text)
