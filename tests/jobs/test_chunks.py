@@ -306,11 +306,21 @@ def test_tables_go_on_only_on_the_next_page(numbers: list[int] | None, sheets: l
         assert convert(whole, format).decode().count("<table") == len(sheets)
     lines = convert(whole, "chunks").decode().splitlines()
     assert sum(json.loads(line)["kind"] == "table" for line in lines) == len(sheets)
+    assert as_docling(whole)["md_content"].count("<table") == len(sheets)
+
+
+def as_docling(whole: ResultDocument) -> dict[str, Any]:
     answer = {"result": {**whole.result, "docparser": {"partial": False, "pages": []}}}
-    args = {"name": "wells.pdf", "numbers": numbers, "formats": ["md"], "embed": False, "seconds": 1.0}
+    args = {"name": "wells.pdf", "numbers": whole.numbers, "formats": ["md", "json"], "embed": False, "seconds": 1.0}
     with io.BytesIO() as sink:
         docling.convert_answer(args, io.BytesIO(json.dumps(answer).encode()), sink)
-        assert json.loads(sink.getvalue())["document"]["md_content"].count("<table") == len(sheets)
+        return json.loads(sink.getvalue())["document"]
+
+
+def test_a_title_that_is_printed_again_is_none_for_docling():
+    pages = [page(("doc_title", "Annual Report 2024"), ("paragraph_title", "1 Wells"), ("text", "dry")) for _ in "ab"]
+    labels = [item["label"] for item in as_docling(document(*pages))["json_content"]["texts"]]
+    assert labels == ["title", "section_header", "text", "text", "section_header", "text"]
 
 
 def test_only_a_header_is_left_out_where_it_is_printed_again():

@@ -22,6 +22,7 @@ VERSION = "1.3.0"  # of DoclingDocument (docling-core); later readers know it
 PLACEHOLDER = "<!-- image -->"
 PAGE_DPI = 72  # sizes are pixels of the page as it was read
 # Labels of docling by ours; the rest are texts.
+TITLE, HEADING = "title", "section_header"
 LABELS = {
     **dict.fromkeys(CAPTIONS, "caption"),
     **dict.fromkeys(("display_formula", "inline_formula", "formula", "formula_number"), "formula"),
@@ -30,7 +31,7 @@ LABELS = {
     **dict.fromkeys(("footer", "number"), "page_footer"),
     "header": "page_header",
     "algorithm": "code",
-    "doc_title": "title",
+    "doc_title": TITLE,
 }
 FURNITURE = ("page_header", "page_footer")
 FLOATING: dict[str, list[Any]] = {"captions": [], "references": [], "footnotes": []}
@@ -138,9 +139,11 @@ class _Document:
                 self._add_text(number, block, text, levels.of(block.label, block.content, index))
 
     def _add_text(self, number: int, block: Block, text: str, level: int) -> None:
-        label = LABELS.get(block.label, "section_header" if level else "text")
+        label = LABELS.get(block.label, HEADING)
+        if label == HEADING or (label == TITLE and level != 1):  # a title that is printed again is no heading
+            label = HEADING if level else "text"
         more: dict[str, Any] = {"label": label, "orig": text, "text": text}
-        if label == "section_header":
+        if label == HEADING:
             more["level"] = max(1, level - 1)  # a title stands above the first level
         if label == "code":
             more |= {"code_language": "unknown", **FLOATING}
