@@ -46,8 +46,10 @@ ACCEPTED: dict[str, list[Any]] = {
 def test_what_clients_send_passes(field: str):
     for value in (*ACCEPTED[field], None):
         sent = json.dumps({field: value}).encode()
-        exchange, arrived = ask(sent)
-        assert exchange.status == 200 and arrived == [sent], (field, value)
+        exchange, (arrived,) = ask(sent)
+        # An id gets an end of its own: test_middleware.
+        same = json.loads(arrived)[field].startswith(value) if field == "request_id" and value else arrived == sent
+        assert exchange.status == 200 and same, (field, value)
 
 
 class Json(str):
