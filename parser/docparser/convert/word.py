@@ -117,15 +117,19 @@ def render(pages: Iterable[ResultPage], sink: BinaryIO) -> None:
 def _mark_right_to_left(element: Any) -> None:
     """Word takes each paragraph for left-to-right, and each run, unless they say otherwise."""
     for paragraph in element.iter(qn("w:p")):
-        if is_right_to_left("".join(text.text or "" for text in paragraph.iter(qn("w:t")))):
+        if is_right_to_left(_said(paragraph)):
             paragraph.get_or_add_pPr().insert_element_before(OxmlElement("w:bidi"), *BEHIND_BIDI)
     for part in element.iter(qn("w:r")):
         run = Run(part, element)
         if is_right_to_left(run.text):  # Word has a bold and an italic of their own for these
             run.font.rtl, run.font.cs_bold, run.font.cs_italic = True, run.font.bold, run.font.italic
     for table in element.iter(qn("w:tbl")):
-        if is_right_to_left("".join(text.text or "" for text in table.iter(qn("w:t")))):
+        if is_right_to_left(_said(table)):
             table.find(qn("w:tblPr")).find(qn("w:tblStyle")).addnext(OxmlElement("w:bidiVisual"))
+
+
+def _said(element: Any) -> str:
+    return "".join(text.text or "" for text in element.iter(qn("w:t")))
 
 
 class _Writer(HTMLParser):

@@ -10,10 +10,10 @@ let refused = false; // until the user does something that needs a key
 /** Whether the user is being asked. */
 export const open = () => asking !== null;
 
-/** What the user does now may need a key: he is asked, though he refused before. */
+/** What the user does now may need a key, so the dialog may open again after a refusal. */
 export const wanted = () => (refused = false);
 
-/** Resolves to whether a key was given. `quietly`: nobody is asked, but who is being asked already may give one. */
+/** Resolves to whether a key was given. `quietly`: no dialog opens; one that is open already may give a key. */
 function ask(quietly) {
   by("key").hidden = false;
   if (quietly || refused) return asking ?? false;
