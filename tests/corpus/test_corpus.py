@@ -15,7 +15,8 @@ from tests.support import corpus
 from tests.support.s3 import BucketServer
 from tests.support.simulated_vlm import SimulatedVlm
 
-pytestmark = pytest.mark.server
+# Each run starts Ray, and a parser for each of its readers.
+pytestmark = [pytest.mark.server, pytest.mark.long]
 
 
 def blocks_asked(vlms: list[SimulatedVlm]) -> int:
@@ -56,7 +57,6 @@ def test_documents_become_files_and_rows(parse: Parse, tmp_path: Path, vlms: lis
     assert summary["documents"] == {"done": 3, "set_aside": 1, "earlier": 0} and summary["pages"]["read"] == 11
 
 
-@pytest.mark.long
 def test_what_is_done_is_not_touched_again(parse: Parse, tmp_path: Path, vlms: list[SimulatedVlm]) -> None:
     corpus.make(tmp_path / "in", [2, 2, 2])
     assert parse().returncode == 0
@@ -89,7 +89,6 @@ def test_what_is_done_is_not_touched_again(parse: Parse, tmp_path: Path, vlms: l
     assert not blocks_asked(vlms)
 
 
-@pytest.mark.long
 def test_the_same_pages_as_parse_folder(parse: Parse, tmp_path: Path) -> None:
     """Formats of both tools are written by the same code; what the parser answers for a page is the same, too."""
     corpus.make(tmp_path / "in", [3])
@@ -101,7 +100,6 @@ def test_the_same_pages_as_parse_folder(parse: Parse, tmp_path: Path) -> None:
     assert page["dataInfo"]["type"] == "pdf"
 
 
-@pytest.mark.long
 def test_from_a_bucket_to_a_bucket(parse: Parse, tmp_path: Path, server: BucketServer) -> None:
     corpus.make(tmp_path / "made", [1, 5])
     source, out = server.bucket(), server.bucket()
@@ -124,7 +122,6 @@ def test_from_a_bucket_to_a_bucket(parse: Parse, tmp_path: Path, server: BucketS
     assert "0 documents to parse, 2 done earlier" in again.stderr
 
 
-@pytest.mark.long
 @pytest.mark.parametrize(
     ("words", "told"),
     [
@@ -141,14 +138,12 @@ def test_wrong_options(parse: Parse, tmp_path: Path, words: tuple[str, ...], tol
     assert done.returncode == 2 and told in done.stderr
 
 
-@pytest.mark.long
 def test_a_wrong_setting(parse: Parse, tmp_path: Path) -> None:
     corpus.make(tmp_path / "in", [1])
     done = parse(PARSER_MAX_PAGES="many")
     assert done.returncode == 2 and "error: PARSER_MAX_PAGES is 'many'; expected a whole number" in done.stderr
 
 
-@pytest.mark.long
 @pytest.mark.parametrize(
     ("source", "told"),
     [("nowhere", "no such folder"), ("s3:///prefix", "names no bucket"), ("ftp://host/x", "expected a folder")],
@@ -158,7 +153,6 @@ def test_wrong_places(parse: Parse, source: str, told: str) -> None:
     assert done.returncode == 2 and told in done.stderr
 
 
-@pytest.mark.long
 def test_servers_with_different_weights(parse: Parse, tmp_path: Path, vlms: list[SimulatedVlm]) -> None:
     corpus.make(tmp_path / "in", [1])
     vlms[1].root = "/models/demo/PaddleOCR-VL"
@@ -166,7 +160,6 @@ def test_servers_with_different_weights(parse: Parse, tmp_path: Path, vlms: list
     assert done.returncode == 2 and "expected servers with the same weights" in done.stderr
 
 
-@pytest.mark.long
 def test_nobody_reads(parse: Parse, tmp_path: Path, vlms: list[SimulatedVlm]) -> None:
     corpus.make(tmp_path / "in", [1])
     for vlm in vlms:

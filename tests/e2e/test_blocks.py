@@ -29,6 +29,8 @@ START_S = 1500  # two busy cores are slow
 STACKS = ("vlm", "vlm-0.23")
 LINES = 3  # of blocks that the demo weights read whole
 ACCEPTED_ERROR = 0.02
+# A letter has blocks of text, an invoice a table: a report adds a chart, which nobody is asked for.
+REPORT = pytest.param("report", marks=pytest.mark.long)
 
 
 def answers(url: str, process: Process) -> bool:
@@ -109,7 +111,7 @@ def parsed(parser: str, vlm: RecordingProxy, name: str) -> tuple[list[dict[str, 
     return entry["prunedResult"]["parsing_res_list"], answer, list(vlm.requests)
 
 
-@pytest.mark.parametrize("name", ["letter", "invoice", "report"])
+@pytest.mark.parametrize("name", ["letter", "invoice", REPORT])
 def test_a_block_is_one_request(parser: str, vlm: RecordingProxy, name: str):
     blocks, answer, requests = parsed(parser, vlm, f"{name}.png")
     read = [block for block in blocks if block["block_label"] not in ("image", "header_image", "footer_image", "chart")]
@@ -128,7 +130,7 @@ def test_a_block_is_one_request(parser: str, vlm: RecordingProxy, name: str):
     assert answer["result"]["docparser"]["pages"] == [], "nothing is wrong with any page or block"
 
 
-@pytest.mark.parametrize("name", ["letter", "report"])
+@pytest.mark.parametrize("name", ["letter", REPORT])
 def test_blocks_of_a_few_lines_are_read(parser: str, vlm: RecordingProxy, name: str):
     """Whoever drew the pages knows how many lines a block has: its text is as long as its box has room for."""
     blocks, _, _ = parsed(parser, vlm, f"{name}.png")

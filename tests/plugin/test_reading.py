@@ -39,7 +39,7 @@ def cut(tokenizer, text: str) -> list[int]:
     return ids
 
 
-def crops(tokenizer=None, limit: int = 40) -> list[Case]:
+def crops(tokenizer=None, limit: int = 20) -> list[Case]:
     """Text blocks of the tracked pages, followed by their text where a tokenizer is given."""
     cases = []
     for name in ("letter", "invoice", "report"):

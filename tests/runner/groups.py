@@ -154,7 +154,7 @@ GROUPS = {
 }
 
 # `scripts/test.sh`: what proves the product, without the tests marked `long`. It needs no root, no container engine and
-# no environment that only one of the further groups has. Of `corpus` it is one run on Ray, and what needs no cluster.
+# no environment that only one of the further groups has. Of `corpus` it is what needs no cluster.
 DEFAULT = ("plugin", "parser", "jobs", "web", "api", "bundle", "e2e", "tools", "corpus", "reference")
 # `scripts/test.sh unit`: what of these groups is quick.
 UNIT = ("parser", "bundle", "jobs", "plugin", "tools", "reference")
