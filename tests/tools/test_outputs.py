@@ -15,8 +15,10 @@ from pathlib import Path
 
 import docx
 import openpyxl
+import pikepdf
 import pypdfium2
 import pytest
+from pikepdf import Array, Dictionary, Name
 from PIL import Image, ImageChops
 
 import file_types
@@ -217,20 +219,49 @@ def test_pages_of_a_big_tiff(tmp_path):
     assert Image.open(io.BytesIO(page.data)).size == (30, 20)
 
 
-def test_filled_forms_are_kept(parse, tmp_path, parser):
-    """A page is cut out with what was typed into its form, not as the empty form."""
-    from batch.pages import PageCutter
+def ink(pdf: bytes) -> int:
+    """Dark pixels of the first page."""
+    page = pypdfium2.PdfDocument(pdf)[0].render(scale=2).to_pil().convert("L")
+    return sum(value < 128 for value in page.tobytes())
 
-    source = tmp_path / "form.pdf"
-    source.write_bytes(form_pdf("Wexcombe"))
-    reader = PageCutter()
+
+def cut(source: Path, number: int = 1) -> bytes:
+    reader = pages.PageCutter()
     try:
-        page = reader.thread.submit(reader.read, source, 1).result()
+        return reader.thread.submit(reader.read, source, number).result().data
     finally:
         reader.close()
-    single = pypdfium2.PdfDocument(page.data)
-    dark = sum(value < 128 for value in single[0].render(scale=2).to_pil().convert("L").tobytes())
-    assert dark > 50, "the field's text is on the page"
+
+
+def test_filled_forms_are_kept(tmp_path):
+    """A page is cut out with what was typed into its form, not as the empty form."""
+    (tmp_path / "form.pdf").write_bytes(form_pdf("Wexcombe"))
+    assert ink(cut(tmp_path / "form.pdf")) > 50, "the field's text is on the page"
+
+
+@pytest.mark.parametrize("indirect", [False, True])
+def test_layers_that_are_switched_off_stay_so(tmp_path, indirect):
+    """A page is cut out as viewers show it: page 2 has a square on a layer that is shown besides."""
+    with pikepdf.open(io.BytesIO(form_pdf("Wexcombe"))) as made:
+        off, on = (made.make_indirect(Dictionary(Type=Name.OCG, Name="layer")) for _ in range(2))
+        known = Dictionary(OCGs=Array([off, on]), D=Dictionary(OFF=Array([off]), Order=Array([off, on])))
+        made.Root.OCProperties = made.make_indirect(known) if indirect else known
+        made.add_blank_page(page_size=(200, 100))
+        for page, shown in zip(made.pages, (b"", b"/OC /On BDC 0 0 10 10 re f EMC "), strict=True):
+            page.obj.Resources = Dictionary(Properties=Dictionary(Off=off, On=on))
+            page.obj.Contents = made.make_stream(shown + b"/OC /Off BDC 90 0 99 99 re f EMC")
+        made.save(tmp_path / "layers.pdf")
+    assert ink(cut(tmp_path / "layers.pdf", 2)) == 400
+    text = cut(tmp_path / "layers.pdf", 1)
+    assert len(pypdfium2.PdfDocument(text)) == 1 and 50 < ink(text) < 1000, "what is filled in alone"
+
+
+@pytest.mark.parametrize("value", [7, Array([]), Name.Odd, Dictionary(D=7)])
+def test_what_is_said_of_layers_may_be_anything(tmp_path, value):
+    with pikepdf.open(io.BytesIO(form_pdf("Wexcombe"))) as made:
+        made.Root.OCProperties = made.make_indirect(value)
+        made.save(tmp_path / "odd.pdf")
+    assert ink(cut(tmp_path / "odd.pdf")) > 50
 
 
 def form_pdf(value: str) -> bytes:
