@@ -81,7 +81,8 @@ def fixed_part(pattern: str) -> Path:
 
 
 def expand(word: str, out: Path) -> Found:
-    """Return what one word of the command line names: a file, a folder, or a pattern like 'in/**/*.pdf'.
+    """Return what one word of the command line names: a file, a folder, or a pattern like 'in/**/*.pdf', but for
+    results of earlier runs.
 
     Raises UsageError if there is no document.
     """
@@ -92,8 +93,10 @@ def expand(word: str, out: Path) -> Found:
         found = in_folder(path, out)
     elif glob.has_magic(word):
         base = fixed_part(word)
-        paths = map(Path, sorted(glob.glob(word, recursive=True)))
-        found = [sorted_out(path, path.relative_to(base)) for path in paths if not path.is_dir()]
+        paths = [path for path in map(Path, sorted(glob.glob(word, recursive=True))) if not path.is_dir()]
+        if not base.resolve().is_relative_to(out):
+            paths = [path for path in paths if not path.parent.resolve().is_relative_to(out)]
+        found = [sorted_out(path, path.relative_to(base)) for path in paths]
     else:
         raise UsageError(f"{word}: no such file or folder")
     if not any(isinstance(one, Document) for one in found):

@@ -16,6 +16,7 @@ import pikepdf
 import pytest
 from PIL import Image
 
+from batch.inputs import collect
 from tests.support.numbered_pages import NumberedPagesParser, noise, numbered_pdf
 from tests.support.paths import ROOT
 from tests.support.processes import child_environment
@@ -96,6 +97,20 @@ def test_patterns_and_files(parse, archive, parser):
     assert parse("in/**/*.png", "in/fax.TIF").returncode == 0
     assert sorted(parser.seen) == [11, 21, 22]
     assert (archive.parent / "out/scans/book.png/book.md").is_file()
+
+
+def test_a_pattern_leaves_out_the_results(archive, monkeypatch):
+    """A second run does not parse what the first one wrote, unless these files are what is asked for."""
+    monkeypatch.chdir(archive.parent)
+    written = Path("out/book.png/images/1.png")
+    written.parent.mkdir(parents=True)
+    written.write_bytes(numbered_picture(1))
+
+    def paths(word: str, out: str) -> list[str]:
+        return [str(one.path) for one in collect([word], Path(out))[0]]
+
+    assert paths("**/*.png", "out") == paths("in/**/*.png", ".") == ["in/scans/book.png"]
+    assert paths("out/*/images/*.png", "out") == [str(written)]
 
 
 def test_failed_pages_are_named_and_only_retried_when_asked(parse, archive, parser):
