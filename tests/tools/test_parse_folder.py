@@ -21,6 +21,7 @@ from tests.support.numbered_pages import NumberedPagesParser, noise, numbered_pd
 from tests.support.paths import ROOT
 from tests.support.processes import child_environment
 from tests.support.wait import wait_for
+from tool_errors import UsageError
 
 
 @pytest.fixture
@@ -110,7 +111,27 @@ def test_a_pattern_leaves_out_the_results(archive, monkeypatch):
         return [str(one.path) for one in collect([word], Path(out))[0]]
 
     assert paths("**/*.png", "out") == paths("in/**/*.png", ".") == ["in/scans/book.png"]
-    assert paths("out/*/images/*.png", "out") == [str(written)]
+    assert paths("out/book.png/images/*.png", "out") == [str(written)]
+
+
+def test_results_have_no_place_where_a_file_is(archive, monkeypatch):
+    monkeypatch.chdir(archive)
+    said = "--out .: the results of scans/book.png need the folder scans/book.png, but scans/book.png is a file"
+    with pytest.raises(UsageError, match=said):
+        collect(["*/*.png"], Path("."))
+
+
+def test_what_is_left_out_is_counted_once_and_only_if_no_word_names_it(archive, tmp_path):
+    scan = tmp_path / "in/scans/scan"
+    scan.write_bytes(numbered_picture(1))
+    (tmp_path / "in/scans/notes.txt").write_text("no document")
+
+    def left_out(*words: Path) -> list[str]:
+        return [str(one.name) for one in collect(list(map(str, words)), tmp_path / "out")[1]]
+
+    assert left_out(archive) == ["notes.txt", "scans/notes.txt", "scans/scan"]
+    assert left_out(archive, scan) == left_out(scan, archive) == ["notes.txt", "scans/notes.txt"]
+    assert left_out(archive / "scans", archive) == ["scans/notes.txt", "scans/scan", "notes.txt"]
 
 
 def test_failed_pages_are_named_and_only_retried_when_asked(parse, archive, parser):
