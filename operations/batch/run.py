@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import dataclasses
 import re
 from collections import deque
 from collections.abc import Iterator, Sequence
@@ -150,7 +149,7 @@ class Run:
             except Unavailable as unavailable:
                 task.refusals += unavailable.refused
                 if task.refusals >= MAX_REFUSALS:
-                    await self._done(task, Trouble(task.number, f"{unavailable} ({MAX_REFUSALS} tries)"), parsed=False)
+                    await self._done(task, f"{unavailable} ({MAX_REFUSALS} tries)")
                     continue
                 await self._returned(again=task)
                 try:
@@ -163,9 +162,9 @@ class Run:
                 if task.tries < MAX_TRIES:
                     await self._returned(again=task)
                 else:
-                    await self._done(task, Trouble(task.number, f"{failed} ({MAX_TRIES} tries)"), parsed=False)
+                    await self._done(task, f"{failed} ({MAX_TRIES} tries)")
             except ParseError as error:
-                await self._done(task, Trouble(task.number, str(error)), parsed=False)
+                await self._done(task, str(error))
             except BaseException:
                 await self._returned(again=task)
                 raise
@@ -176,24 +175,21 @@ class Run:
         page: Page = await loop.run_in_executor(self.reader.thread, self.reader.read, state.document.path, task.number)
         result = await parser.parse(page, self.options)
         try:
-            trouble, doubts = await asyncio.to_thread(answers.keep, state, task.number, page, result)
+            await asyncio.to_thread(answers.keep, state, task.number, page, result)
         except OSError as error:
             raise UsageError(
                 f"{state.folder}: cannot be written ({error.strerror}); the run can go on later"
             ) from error
-        state.doubt(task.number, doubts)
-        await self._done(task, trouble, parsed=True)
+        await self._done(task)
 
-    async def _done(self, task: PageTask, trouble: Trouble | None, *, parsed: bool) -> None:
+    async def _done(self, task: PageTask, lost: str | None = None) -> None:
+        """Count a page that is kept, or note why it is `lost`."""
         work, counts = task.work, self.display.counts
-        if trouble is not None:
+        if lost is not None:
             # The parser got the page alone, as page 1.
-            reason = re.sub(r"\bpage 1\b", f"page {task.number}", trouble.reason)
-            work.state.note(dataclasses.replace(trouble, reason=reason))
-        else:
-            work.state.clear(task.number)
-        counts.parsed += parsed
-        counts.failed += not parsed
+            work.state.note(Trouble(task.number, re.sub(r"\bpage 1\b", f"page {task.number}", lost)))
+        counts.parsed += lost is None
+        counts.failed += lost is not None
         self.display.update()
         work.left -= 1
         if not work.left:

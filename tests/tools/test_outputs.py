@@ -10,7 +10,10 @@ import io
 import json
 import subprocess
 import sys
+import threading
 import zipfile
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import docx
@@ -22,15 +25,17 @@ from pikepdf import Array, Dictionary, Name
 from PIL import Image, ImageChops
 
 import file_types
-from batch import arguments, outputs, pages, run
+from batch import answers, arguments, outputs, pages, run
 from batch.inputs import Document
 from batch.picture_pdf import PicturePdf, as_jpeg
 from batch.progress import Counts, Display
 from batch.state import DocumentState, Trouble
+from bundle import files
 from docparser.convert.document import ResultDocument
 from docparser.convert.formats import convert
-from tests.support.numbered_pages import NumberedPagesParser, numbered_pdf
+from tests.support.numbered_pages import NumberedPagesParser, numbered_pdf, result_of
 from tests.support.paths import ROOT
+from tests.support.wait import wait_for
 from tests.tools.calls import call
 
 
@@ -298,6 +303,46 @@ def test_a_failed_page_that_was_read_at_last_is_so_after_an_interruption(tmp_pat
     state.note(Trouble(1, "the parser was away"))
     state.clear(1)
     assert DocumentState(book, tmp_path / "out", {}).trouble == []
+
+
+def test_what_is_wrong_with_a_page_is_noted_before_its_record(tmp_path, monkeypatch):
+    """Its presence says that the page is done, to a run after a power cut too."""
+    state = DocumentState(Document(tmp_path / "book.pdf", Path("book.pdf")), tmp_path / "out", {})
+    state.start(2)
+    result = result_of(1, None)
+    result["docparser"]["pages"] = [
+        {"blocks": [{"message": "the VLM broke"}], "notes": [{"kind": "k", "message": "m"}]}
+    ]
+    result["layoutParsingResults"][0]["prunedResult"]["parsing_res_list"][0]["doubtful"] = True
+
+    def known_then(write: Callable[[Path, object], None], path: Path, value: object) -> None:
+        if path == state.page_file(1) and not path.exists():
+            known = DocumentState(state.document, tmp_path / "out", {})
+            assert [trouble.lost for trouble in known.trouble] == [False] and known.doubts[1] and known.notes[1]
+        write(path, value)
+
+    monkeypatch.setattr(files, "write_json", partial(known_then, files.write_json))
+    answers.keep(state, 1, pages.Page(b"", file_types.PDF), result)
+    assert state.has(1, drawing=False) and len(state.trouble) == 1
+    answers.keep(state, 1, pages.Page(b"", file_types.PDF), result_of(1, None))
+    assert not DocumentState(state.document, tmp_path / "out", {}).trouble, "it was parsed again"
+
+
+def test_what_one_thread_notes_is_not_lost_to_another(tmp_path, monkeypatch):
+    """The second notes its page while the first is about to write."""
+    state = DocumentState(Document(tmp_path / "book.pdf", Path("book.pdf")), tmp_path / "out", {})
+    second = threading.Thread(target=state.note, args=(Trouble(2, "odd"),))
+
+    def late(write: Callable[[Path, object], None], path: Path, value: object) -> None:
+        if second.ident is None:
+            second.start()
+            wait_for(lambda: state._saving.locked() or not second.is_alive())
+        write(path, value)
+
+    monkeypatch.setattr(files, "write_json", partial(late, files.write_json))
+    state.note(Trouble(1, "odd"))
+    second.join()
+    assert len(DocumentState(state.document, tmp_path / "out", {}).trouble) == 2
 
 
 def test_outputs_are_written_again_after_a_retry_that_was_interrupted(tmp_path):
