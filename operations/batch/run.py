@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from docparser.convert.searchable_pdf import UneditablePdf
-from tool_errors import ParseError, ServiceError, UsageError
+from tool_errors import ParseError, ServiceError
 
 from . import answers, outputs
 from .inputs import Document
@@ -174,12 +174,7 @@ class Run:
         loop, state = asyncio.get_running_loop(), task.work.state
         page: Page = await loop.run_in_executor(self.reader.thread, self.reader.read, state.document.path, task.number)
         result = await parser.parse(page, self.options)
-        try:
-            await asyncio.to_thread(answers.keep, state, task.number, page, result)
-        except OSError as error:
-            raise UsageError(
-                f"{state.folder}: cannot be written ({error.strerror}); the run can go on later"
-            ) from error
+        await asyncio.to_thread(answers.keep, state, task.number, page, result)
         await self._done(task)
 
     async def _done(self, task: PageTask, lost: str | None = None) -> None:

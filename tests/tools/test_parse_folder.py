@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import argparse
+import asyncio
 import fcntl
 import io
 import json
@@ -16,6 +18,7 @@ import pikepdf
 import pytest
 from PIL import Image
 
+from batch import __main__ as program
 from batch.inputs import collect
 from tests.support.numbered_pages import NumberedPagesParser, noise, numbered_pdf
 from tests.support.paths import ROOT
@@ -336,6 +339,37 @@ def test_no_parser_at_all(parse, archive, parser):
     parser.close()
     done = parse("in")
     assert done.returncode == 4 and "no parser is ready" in done.stderr
+
+
+def test_what_cannot_be_written_is_one_line(archive, monkeypatch, capsys):
+    """A full disk, say. It does not hide why the run ended."""
+    monkeypatch.chdir(archive.parent)
+    monkeypatch.setattr(sys, "argv", "parse_folder.py in --out out --server http://127.0.0.1:9".split())
+    Path("out/report.json").mkdir(parents=True)
+    assert program.main() == 4 and "error: no parser is ready" in capsys.readouterr().err
+    Path("out/fax.TIF").rename("out/elsewhere")
+    Path("out/fax.TIF").mkdir()
+    Path("out/fax.TIF/.parse").write_text("in the way")
+    assert program.main() == 2
+    assert (
+        capsys.readouterr().err
+        == "error: out/fax.TIF/.parse/pages: Not a directory; run the same command again to go on\n"
+    )
+
+
+@pytest.mark.parametrize(("kept_running", "status"), [(False, 130), (True, 7)])
+def test_a_closed_terminal_ends_the_run_but_not_with_nohup(monkeypatch, kept_running, status):
+    async def parse_folder(options: argparse.Namespace) -> int:
+        os.kill(os.getpid(), signal.SIGHUP)
+        await asyncio.sleep(0 if kept_running else 60)
+        return 7
+
+    monkeypatch.setattr(program, "parse_folder", parse_folder)
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN if kept_running else lambda *_: None)
+    try:
+        assert asyncio.run(program.interruptible(argparse.Namespace())) == status
+    finally:
+        signal.signal(signal.SIGHUP, before)
 
 
 def test_a_key(parse, archive, parser):
