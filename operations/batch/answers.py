@@ -43,7 +43,8 @@ def keep(state: DocumentState, number: int, page: Page, result: dict[str, Any]) 
         raise ParseError(f"the parser's answer cannot be understood ({type(error).__name__}: {error})") from error
     state.count_sources(number, sources)
     state.doubt(number, found)
-    state.tell(number, [Note(str(one.get("kind")), str(one.get("message"))) for one in notes.get("notes") or []])
+    told = [Note(str(one.get("kind")), str(one.get("message"))) for one in notes.get("notes") or []]
+    state.tell(number, [*page.notes, *told])
     blocks = notes.get("blocks") or entry["prunedResult"].get("block_failures") or []
     if page.points:
         record["points"] = page.points

@@ -32,11 +32,12 @@ LAYERS = "/OCProperties"  # of the catalogue: which layers there are, and which 
 @dataclass(frozen=True)
 class Page:
     """What goes to the parser: `file_type` is that of /layout-parsing; `points` the page's width and height in points
-    (1/72 inch), None for an image."""
+    (1/72 inch), None for an image. `notes`: what the parser cannot see of it any more."""
 
     data: bytes
     file_type: int
     points: tuple[float, float] | None = None
+    notes: tuple[Note, ...] = ()
 
 
 class PageCutter:
@@ -91,7 +92,8 @@ class PageCutter:
             plain = (plain.convert("L") if plain.mode == "1" else plain).resize(size, Image.Resampling.BICUBIC)
         buffer = io.BytesIO()
         plain.save(buffer, "PNG")
-        return Page(buffer.getvalue(), IMAGE)
+        cut_short = Note(CUT_SHORT, f"page {number} of the TIFF is damaged, or its end is missing; the rest was read")
+        return Page(buffer.getvalue(), IMAGE, notes=() if picture.whole else (cut_short,))
 
     def _cut_page(self, path: Path, number: int) -> Page:
         pdf = self._open(path)

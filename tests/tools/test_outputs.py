@@ -224,6 +224,23 @@ def test_pages_of_a_big_tiff(tmp_path):
     assert Image.open(io.BytesIO(page.data)).size == (30, 20)
 
 
+def test_a_page_of_a_tiff_that_is_cut_off_has_a_note(tmp_path):
+    """It goes to the parser as a whole picture, which tells nothing of it."""
+    scans = [Image.effect_noise((60, 40), 90) for _ in range(2)]
+    scans[0].save(tmp_path / "x.tif", save_all=True, append_images=scans[1:])
+    with (tmp_path / "x.tif").open("r+b") as file:
+        file.truncate(file.seek(0, io.SEEK_END) - 1000)
+    state = DocumentState(Document(tmp_path / "x.tif", Path("x.tif")), tmp_path / "out", {})
+    state.start(2)
+    reader = pages.PageCutter()
+    try:
+        for number in (1, 2):
+            answers.keep(state, number, reader.read(tmp_path / "x.tif", number), result_of(number, None))
+    finally:
+        reader.close()
+    assert {page: [note.kind for note in told] for page, told in state.notes.items()} == {2: ["cut_short"]}
+
+
 def ink(pdf: bytes) -> int:
     """Dark pixels of the first page."""
     page = pypdfium2.PdfDocument(pdf)[0].render(scale=2).to_pil().convert("L")
