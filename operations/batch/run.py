@@ -49,6 +49,7 @@ async def survey(
         states.append(state)
         count = state.count
         if count is None:
+            outputs.remove_all(state)
             try:
                 count = await loop.run_in_executor(reader.thread, reader.count, document.path)
                 state.start(count)
@@ -193,11 +194,16 @@ class Run:
 
     async def _write(self, state: DocumentState) -> None:
         """Write a document's outputs; one document at a time, since spreadsheets and Word files are built in memory."""
+        written, failed = [], []
         async with self._writing:
-            try:
-                await asyncio.to_thread(outputs.write_all, state, self.formats)
-            except (OSError, UneditablePdf) as error:
-                state.note(Trouble(0, f"the results cannot be written ({error})"))
-            else:
-                state.clear(0)
-                state.mark_written(list(self.formats))
+            for name in self.formats:
+                try:
+                    await asyncio.to_thread(outputs.write_all, state, [name])
+                    written.append(name)
+                except (OSError, UneditablePdf) as error:
+                    failed.append(f"{name}: {error}")
+        if failed:
+            state.note(Trouble(0, f"the results cannot be written ({'; '.join(failed)})"))
+        else:
+            state.clear(0)
+        state.mark_written(written)

@@ -134,9 +134,14 @@ def test_searchable_pages(results):
 
 def test_a_document_that_cannot_be_made_searchable_is_reported(parse, tmp_path):
     (tmp_path / "odd.pdf").write_bytes(numbered_pdf(2).replace(b"/Count 2", b"/Count 3"))
-    done = parse("odd.pdf", "--formats", "md,pdf")
-    assert done.returncode == 1 and "the results cannot be written" in done.stdout and "pages or 2" in done.stdout
+    done = parse("odd.pdf", "--formats", "md,pdf,docx")
+    assert (
+        done.returncode == 1 and "the results cannot be written (pdf: " in done.stdout and "pages or 2" in done.stdout
+    )
     assert (tmp_path / "out/odd.pdf/odd.md").is_file() and not (tmp_path / "out/odd.pdf/odd.pdf").exists()
+    assert (tmp_path / "out/odd.pdf/odd.docx").is_file(), "the formats behind it are written"
+    (document,) = json.loads((tmp_path / "out/report.json").read_text())["documents"]
+    assert document["written"] == ["md", "docx"] and not document["complete"]
 
 
 def test_chunks(results):
@@ -374,6 +379,22 @@ def test_outputs_are_written_again_after_a_retry_that_was_interrupted(tmp_path):
     works, _ = asyncio.run(run.survey(options, [book], Display(Counts()), reader))
     reader.close()
     assert [work.pages for work in works] == [[1]] and DocumentState(book, tmp_path / "out", {}).written == []
+
+
+def test_what_was_written_from_another_file_does_not_stay(tmp_path):
+    """Its pictures and formats that are not asked for now, too; but nobody else's files."""
+    (tmp_path / "book.pdf").write_bytes(numbered_pdf(1))
+    ours = {*(f"book{ending}" for ending, _ in outputs.FORMATS.values()), "images/00001-a.jpg"}
+    others = {"notes.md", "images/own.jpg", ".parse/state.json", ".parse/pages", "images", ".parse"}
+    folder = tmp_path / "out/book.pdf"
+    (folder / "images").mkdir(parents=True)
+    for name in (*ours, "notes.md", "images/own.jpg"):
+        (folder / name).write_text("of yesterday")
+    options = argparse.Namespace(out=tmp_path / "out", options={}, formats=("md",), retry_failed=False)
+    reader = pages.PageCutter()
+    asyncio.run(run.survey(options, [Document(tmp_path / "book.pdf", Path("book.pdf"))], Display(Counts()), reader))
+    reader.close()
+    assert {str(path.relative_to(folder)) for path in folder.rglob("*")} == others
 
 
 def test_the_command_line_knows_every_format():
