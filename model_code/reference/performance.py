@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tool_errors import DeviceError, run
+from tool_errors import FAILED, DeviceError, run
 
 from . import report
 from .device import DTYPES, available, device_name
@@ -73,7 +73,7 @@ def time_device(job: dict[str, object]) -> Timing:
     done = subprocess.run(command, input=json.dumps(job), capture_output=True, text=True, check=False)
     if done.returncode:
         lines = done.stderr.strip().splitlines() or [f"it ended with status {done.returncode} without a word"]
-        raise DeviceError(f"{job['device']}: {lines[-1].removeprefix('error: ')}")
+        raise DeviceError(lines[-1].removeprefix("error: "))
     return Timing(**json.loads(done.stdout))
 
 
@@ -114,7 +114,7 @@ ROWS = (
 )
 
 
-def markdown(timings: list[Timing], absent: dict[str, str], settings: dict[str, object]) -> str:
+def markdown(timings: list[Timing], absent: dict[str, str], failed: dict[str, str], settings: dict[str, object]) -> str:
     """Columns for the devices that were measured only; the others are named below."""
     figures = [rates(timing) for timing in timings]
     rows = [[name, *(form.format(one[key]) for one in figures)] for name, key, form in ROWS]
@@ -124,6 +124,7 @@ def markdown(timings: list[Timing], absent: dict[str, str], settings: dict[str, 
     lines += report.table(["", *(timing.device for timing in timings)], rows)
     lines += [f"- {timing.device}: {timing.description}, torch {timing.torch}" for timing in timings]
     lines += [f"- {name}: absent. {reason}" for name, reason in absent.items()]
+    lines += [f"- {name}: failed. {reason}" for name, reason in failed.items()]
     return "\n".join([*lines, "", HOW, ""])
 
 
@@ -131,7 +132,7 @@ def main() -> int:
     options = parse_arguments()
     report.check_output(options.output)
     cases = cases_of(options, options.image)
-    absent, timings = {}, []
+    absent, failed, timings = {}, {}, []
     present = []
     for name in dict.fromkeys(options.devices):
         device, reason = available(name)
@@ -160,19 +161,25 @@ def main() -> int:
         }
         for name in present:
             print(f"{name}: {options.warmup} + {options.num_runs} runs", file=sys.stderr)
-            timings.append(time_device({**job, "device": name}))
+            try:
+                timings.append(time_device({**job, "device": name}))
+            except DeviceError as error:
+                failed[name] = str(error)
+                print(f"{name}: failed. {error}", file=sys.stderr)
+    if not timings:
+        raise DeviceError("; ".join(f"{name}: {reason}" for name, reason in failed.items()))
     settings = {
         "model": options.model_path.name,
         "images": f"{', '.join(path.name for path in options.image)}: {timings[0].prompt_tokens} prompt tokens",
         "dtype": options.dtype,
         "runs": f"{options.num_runs} after {options.warmup} of warming up, {options.new_tokens} tokens an image",
     }
-    text = markdown(timings, absent, settings)
+    text = markdown(timings, absent, failed, settings)
     devices = [{**dataclasses.asdict(timing), **rates(timing)} for timing in timings]
-    report.write(options.output, text, {"settings": settings, "devices": devices, "absent": absent})
+    report.write(options.output, text, {"settings": settings, "devices": devices, "absent": absent, "failed": failed})
     print(text)
     print(f"report: {options.output} and {options.output.with_suffix('.json')}", file=sys.stderr)
-    return 0
+    return FAILED if failed else 0
 
 
 if __name__ == "__main__":

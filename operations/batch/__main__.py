@@ -39,10 +39,8 @@ async def parse_folder(options: argparse.Namespace) -> int:
     from .parsers import Parser
     from .progress import Counts, Display
     from .run import Run, survey
-    from .state import DocumentState
 
     display, reader = Display(Counts()), PageCutter()
-    states: list[DocumentState] = []
     documents, left_out = collect(options.inputs, options.out)
     async with contextlib.AsyncExitStack() as stack:
         stack.callback(reader.close)
@@ -69,9 +67,12 @@ async def parse_folder(options: argparse.Namespace) -> int:
         except BaseExceptionGroup as group:  # of `except*`, Python 3.11.2 makes a group again
             raise group.exceptions[0] from None
         finally:
-            display.stop()
-            if states:
+            # Where an error is on its way, it is the one to tell: the disk may be full, or the terminal closed.
+            telling = contextlib.suppress(OSError) if sys.exc_info()[0] else contextlib.nullcontext()
+            with telling:
+                display.stop()
                 display.summary(states, left_out)
+            with telling:
                 report.write(options.out, states, left_out)
     return 1 if any(state.trouble for state in states) else 0
 
@@ -102,11 +103,13 @@ def exclusive(out: Path) -> Iterator[None]:
 
 
 async def interruptible(options: argparse.Namespace) -> int:
-    """Cancel the work at Ctrl-C and SIGTERM; the next run parses the pages that are not written by then."""
+    """Cancel the work at Ctrl-C, SIGTERM, and where the terminal is closed; the next run parses the pages that are not
+    written by then."""
     task = asyncio.ensure_future(parse_folder(options))
     loop = asyncio.get_running_loop()
-    for signum in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(signum, task.cancel)
+    for signum in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        if signum != signal.SIGHUP or signal.getsignal(signum) != signal.SIG_IGN:  # nohup
+            loop.add_signal_handler(signum, task.cancel)
     try:
         return await task
     except asyncio.CancelledError:
@@ -126,6 +129,10 @@ def main() -> int:
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
+    except OSError as error:
+        place = error.filename or f"--out {options.out}"
+        print(f"error: {place}: {error.strerror or error}; run the same command again to go on", file=sys.stderr)
+        return UsageError.exit_status
 
 
 if __name__ == "__main__":

@@ -18,10 +18,9 @@ from .state import DocumentState, Doubt, Note, Trouble
 DRAWING = "layout_det_res"  # PaddleX's name of the page with its layout boxes
 
 
-def keep(state: DocumentState, number: int, page: Page, result: dict[str, Any]) -> tuple[Trouble | None, list[Doubt]]:
-    """Write a page's pictures, drawing and record. Returns what is incomplete, if anything, and doubtful blocks.
-
-    Raises ParseError when the answer holds no such page.
+def keep(state: DocumentState, number: int, page: Page, result: dict[str, Any]) -> None:
+    """Write a page's pictures and drawing, note what is incomplete or doubtful, and write its record: last, so that no
+    incomplete page passes as complete. Raises ParseError when the answer holds no such page.
     """
     report = result.get("docparser") or {}
     notes: dict[str, Any] = next(iter(report.get("pages") or []), {})
@@ -43,7 +42,9 @@ def keep(state: DocumentState, number: int, page: Page, result: dict[str, Any]) 
     except (KeyError, TypeError, AttributeError, ValueError) as error:
         raise ParseError(f"the parser's answer cannot be understood ({type(error).__name__}: {error})") from error
     state.count_sources(number, sources)
-    state.tell(number, [Note(str(one.get("kind")), str(one.get("message"))) for one in notes.get("notes") or []])
+    state.doubt(number, found)
+    told = [Note(str(one.get("kind")), str(one.get("message"))) for one in notes.get("notes") or []]
+    state.tell(number, [*page.notes, *told])
     blocks = notes.get("blocks") or entry["prunedResult"].get("block_failures") or []
     if page.points:
         record["points"] = page.points
@@ -51,11 +52,11 @@ def keep(state: DocumentState, number: int, page: Page, result: dict[str, Any]) 
     record["models"] = report.get("models") or result.get("models")
     if blocks:
         record["blocks"] = blocks
+        reason = f"{plural(len(blocks), 'block')} incomplete: {blocks[0].get('message', blocks[0])}"
+        state.note(Trouble(number, reason, lost=False))
     files.write_json(state.page_file(number), record)
     if not blocks:
-        return None, found
-    reason = f"{plural(len(blocks), 'block')} incomplete: {blocks[0].get('message', blocks[0])}"
-    return Trouble(number, reason, lost=False), found
+        state.clear(number)
 
 
 def doubts(pruned: dict[str, Any]) -> list[Doubt]:

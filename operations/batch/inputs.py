@@ -27,8 +27,9 @@ class Document:
 
 @dataclass(frozen=True)
 class LeftOut:
-    """A file of a folder or pattern that is not parsed, and why."""
+    """A file of a folder or pattern that is not parsed, and why; `name` is as a document's."""
 
+    path: Path
     name: Path
     reason: str
 
@@ -39,27 +40,30 @@ Found = list[Document | LeftOut]
 def sorted_out(path: Path, name: Path) -> Document | LeftOut:
     """A document by its name's ending; else why it is none."""
     if path.name.startswith("."):
-        return LeftOut(name, "is hidden")
+        return LeftOut(path, name, "is hidden")
     if not path.is_file():
-        return LeftOut(name, "is no file")
+        return LeftOut(path, name, "is no file")
     if path.suffix.lower() in SUFFIXES:
         return Document(path, name)
     try:
         with path.open("rb") as stream:
             head = stream.read(HEAD_BYTES)
     except OSError as error:
-        return LeftOut(name, f"cannot be read ({error.strerror})")
+        return LeftOut(path, name, f"cannot be read ({error.strerror})")
     if format := format_of(head):
-        return LeftOut(name, f"is a {format} by its content, not by its name's ending; name this file itself")
-    return LeftOut(name, refusal(head))
+        return LeftOut(path, name, f"is a {format} by its content, not by its name's ending; name this file itself")
+    return LeftOut(path, name, refusal(head))
 
 
 def in_folder(folder: Path, out: Path) -> Found:
     """Return every file below a folder, and the folders that are not looked into: but for results of earlier runs."""
     found: Found = []
 
+    def leave_out(path: Path, why: str) -> None:
+        found.append(LeftOut(path, path.relative_to(folder), why))
+
     def unread(error: OSError) -> None:
-        found.append(LeftOut(Path(error.filename).relative_to(folder), f"cannot be read ({error.strerror})"))
+        leave_out(Path(error.filename), f"cannot be read ({error.strerror})")
 
     for place, folders, names in os.walk(folder, onerror=unread):
         here = Path(place)
@@ -68,7 +72,7 @@ def in_folder(folder: Path, out: Path) -> Found:
             if name.startswith(".") or (here / name).is_symlink():
                 folders.remove(name)
                 why = "is a hidden folder" if name.startswith(".") else "is a link to a folder, which is not followed"
-                found.append(LeftOut((here / name).relative_to(folder), why))
+                leave_out(here / name, why)
         found += [sorted_out(here / name, (here / name).relative_to(folder)) for name in sorted(names)]
     return found
 
@@ -81,7 +85,8 @@ def fixed_part(pattern: str) -> Path:
 
 
 def expand(word: str, out: Path) -> Found:
-    """Return what one word of the command line names: a file, a folder, or a pattern like 'in/**/*.pdf'.
+    """Return what one word of the command line names: a file, a folder, or a pattern like 'in/**/*.pdf', but for
+    results of earlier runs.
 
     Raises UsageError if there is no document.
     """
@@ -92,8 +97,10 @@ def expand(word: str, out: Path) -> Found:
         found = in_folder(path, out)
     elif glob.has_magic(word):
         base = fixed_part(word)
-        paths = map(Path, sorted(glob.glob(word, recursive=True)))
-        found = [sorted_out(path, path.relative_to(base)) for path in paths if not path.is_dir()]
+        paths = [path for path in map(Path, sorted(glob.glob(word, recursive=True))) if not path.is_dir()]
+        if not base.resolve().is_relative_to(out):
+            paths = [path for path in paths if not path.parent.resolve().is_relative_to(out)]
+        found = [sorted_out(path, path.relative_to(base)) for path in paths]
     else:
         raise UsageError(f"{word}: no such file or folder")
     if not any(isinstance(one, Document) for one in found):
@@ -102,16 +109,16 @@ def expand(word: str, out: Path) -> Found:
 
 
 def collect(words: list[str], out: Path) -> tuple[list[Document], list[LeftOut]]:
-    """Return all documents, each once, and the files that are left out.
+    """Return all documents, each once, and the files that are left out: not those that another word names.
 
-    Raises UsageError if two different ones would have the same folder of results.
+    Raises UsageError if two different ones would have the same folder of results, or where a file is in its place.
     """
     by_name: dict[Path, Document] = {}
-    left_out: dict[Path, LeftOut] = {}
+    left_out: dict[str, LeftOut] = {}  # by their paths: several folders may have such a name
     for word in words:
         for document in expand(word, out.resolve()):
             if isinstance(document, LeftOut):
-                left_out[document.name] = document
+                left_out[os.path.abspath(document.path)] = document
                 continue
             other = by_name.setdefault(document.name, document)
             if other.path.resolve() != document.path.resolve():
@@ -119,4 +126,13 @@ def collect(words: list[str], out: Path) -> tuple[list[Document], list[LeftOut]]
                     f"{document.path} and {other.path} would both be written to {out / document.name}; "
                     "name the folder that holds both, or use two calls with different --out folders"
                 )
+    for document in by_name.values():
+        folder = out / document.name
+        place = next(place for place in (folder, *folder.parents) if place.exists())
+        if not place.is_dir():
+            raise UsageError(
+                f"--out {out}: the results of {document.path} need the folder {folder}, but {place} is a file; "
+                "name another folder"
+            )
+        left_out.pop(os.path.abspath(document.path), None)
     return list(by_name.values()), list(left_out.values())

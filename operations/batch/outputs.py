@@ -37,6 +37,14 @@ def write_all(state: DocumentState, formats: Iterable[str]) -> list[Path]:
     return written
 
 
+def remove_all(state: DocumentState) -> None:
+    """Remove what an earlier run wrote, from another file or with other options."""
+    for path in (file(state, name) for name in FORMATS):
+        path.unlink(missing_ok=True)
+    for picture in (state.folder / "images").glob(f"{5 * '[0-9]'}*-*"):  # as answers.keep names them
+        picture.unlink()
+
+
 def file(state: DocumentState, name: str) -> Path:
     """Where a format is written, if it has content."""
     return state.folder / f"{state.document.stem}{FORMATS[name][0]}"

@@ -13,6 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
+import pikepdf
 import pypdfium2
 from PIL import Image
 from pypdfium2 import PdfiumError
@@ -25,16 +26,18 @@ from .state import Note
 
 # PDFium keeps what it has read of a document; opening it anew now and then keeps memory flat on long ones.
 REOPEN_AFTER = 50
+LAYERS = "/OCProperties"  # of the catalogue: which layers there are, and which are shown (ISO 32000-2, 8.11.4)
 
 
 @dataclass(frozen=True)
 class Page:
     """What goes to the parser: `file_type` is that of /layout-parsing; `points` the page's width and height in points
-    (1/72 inch), None for an image."""
+    (1/72 inch), None for an image. `notes`: what the parser cannot see of it any more."""
 
     data: bytes
     file_type: int
     points: tuple[float, float] | None = None
+    notes: tuple[Note, ...] = ()
 
 
 class PageCutter:
@@ -44,6 +47,7 @@ class PageCutter:
         self.thread = ThreadPoolExecutor(1, thread_name_prefix="pages")
         self._path: Path | None = None
         self._pdf: pypdfium2.PdfDocument | None = None
+        self._layered: pikepdf.Pdf | None = None
         self._whole = True
         self._cut = 0
 
@@ -88,7 +92,8 @@ class PageCutter:
             plain = (plain.convert("L") if plain.mode == "1" else plain).resize(size, Image.Resampling.BICUBIC)
         buffer = io.BytesIO()
         plain.save(buffer, "PNG")
-        return Page(buffer.getvalue(), IMAGE)
+        cut_short = Note(CUT_SHORT, f"page {number} of the TIFF is damaged, or its end is missing; the rest was read")
+        return Page(buffer.getvalue(), IMAGE, notes=() if picture.whole else (cut_short,))
 
     def _cut_page(self, path: Path, number: int) -> Page:
         pdf = self._open(path)
@@ -98,17 +103,15 @@ class PageCutter:
                 page.flatten()  # what is filled into a form belongs to the document, and would be left behind
             size = page.get_size()
             page.close()
-            single = pypdfium2.PdfDocument.new()
-            single.import_pages(pdf, [number - 1])
-            buffer = io.BytesIO()
-            single.save(buffer)
-            single.close()
-        except (PdfiumError, OSError) as error:
+            if not self._cut:
+                self._layered = layered(path, pdf)
+            data = alone(pdf, number) if self._layered is None else with_layers(self._layered, number)
+        except (pikepdf.PdfError, *pdfs.REPAIR_ERRORS) as error:
             raise ParseError(f"page {number} of the PDF cannot be read ({error})") from error
         self._cut += 1
         if self._cut >= REOPEN_AFTER:
             self._close_pdf()
-        return Page(buffer.getvalue(), PDF, size)
+        return Page(data, PDF, size)
 
     def _open(self, path: Path) -> pypdfium2.PdfDocument:
         if self._path != path or self._pdf is None:
@@ -125,9 +128,49 @@ class PageCutter:
         return self._pdf
 
     def _close_pdf(self) -> None:
-        if self._pdf is not None:
-            self._pdf.close()
-        self._path, self._pdf, self._cut = None, None, 0
+        for opened in (self._layered, self._pdf):
+            if opened is not None:
+                opened.close()
+        self._path, self._pdf, self._layered, self._cut = None, None, None, 0
+
+
+def alone(pdf: pypdfium2.PdfDocument, number: int) -> bytes:
+    """Page `number` as a PDF of its own."""
+    with pypdfium2.PdfDocument.new() as single, io.BytesIO() as buffer:
+        single.import_pages(pdf, [number - 1])
+        single.save(buffer)
+        return buffer.getvalue()
+
+
+def with_layers(pdf: pikepdf.Pdf, number: int) -> bytes:
+    """The same, with what the catalogue says of layers: PDFium leaves it behind, and would show them all."""
+    with pikepdf.new() as single, io.BytesIO() as buffer:
+        single.pages.append(pdf.pages[number - 1])
+        single.Root[LAYERS] = single.copy_foreign(pdf.Root[LAYERS])
+        single.save(buffer)
+        return buffer.getvalue()
+
+
+def layered(path: Path, pdf: pypdfium2.PdfDocument) -> pikepdf.Pdf | None:
+    """The PDF as qpdf reads it, with forms flattened, if it has layers. None too if qpdf does not find its pages."""
+    try:
+        found = pikepdf.open(path)
+        has_layers = isinstance(found.Root.get(LAYERS), pikepdf.Dictionary)
+        if has_layers and pdf.formenv:
+            for page in pdf:
+                page.flatten()
+                page.close()
+            found.close()
+            buffer = io.BytesIO()
+            pdf.save(buffer)
+            found = pikepdf.open(buffer)
+        if has_layers and len(found.pages) == len(pdf):
+            found.Root[LAYERS] = found.make_indirect(found.Root[LAYERS])  # qpdf copies no other objects
+            return found
+        found.close()
+    except (pikepdf.PdfError, *pdfs.REPAIR_ERRORS):
+        pass
+    return None
 
 
 def kind(path: Path) -> str:

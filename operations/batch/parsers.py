@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import time
 from typing import Any
 
@@ -40,13 +39,12 @@ class Parser:
     """One parser. `url` is its root, e.g. http://127.0.0.1:8080; `timeout` in seconds for one page."""
 
     def __init__(self, url: str, timeout: float) -> None:
-        if not url.startswith(("http://", "https://")):
+        if not is_http(url):
             raise UsageError(f"--server {url}: expected a URL like http://127.0.0.1:8080")
         self.url = url.rstrip("/").removesuffix("/layout-parsing")
-        key = os.environ.get("PARSER_API_KEY")
         self._client = httpx.AsyncClient(
             timeout=httpx.Timeout(timeout, connect=10),
-            headers={"Authorization": f"Bearer {key}"} if key else {},
+            headers=parser_client.headers(),
             limits=httpx.Limits(max_connections=None),
             trust_env=False,  # a proxy named by the environment must not get between a site's services
         )
@@ -112,6 +110,15 @@ class Parser:
             await asyncio.sleep(pause)
         if time.monotonic() - self.last_answer > patience:
             raise ServiceError(f"given up after {patience:.0f} s (--patience): {reason}")
+
+
+def is_http(url: str) -> bool:
+    """Tell whether a request can be sent there."""
+    try:
+        parts = httpx.URL(url)
+    except httpx.InvalidURL:
+        return False
+    return parts.scheme in ("http", "https") and bool(parts.host) and (parts.port or 0) < 1 << 16
 
 
 def refusal(response: httpx.Response) -> str:

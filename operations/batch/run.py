@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import dataclasses
 import re
 from collections import deque
 from collections.abc import Iterator, Sequence
@@ -14,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from docparser.convert.searchable_pdf import UneditablePdf
-from tool_errors import ParseError, ServiceError, UsageError
+from tool_errors import ParseError, ServiceError
 
 from . import answers, outputs
 from .inputs import Document
@@ -50,6 +49,7 @@ async def survey(
         states.append(state)
         count = state.count
         if count is None:
+            outputs.remove_all(state)
             try:
                 count = await loop.run_in_executor(reader.thread, reader.count, document.path)
                 state.start(count)
@@ -150,7 +150,7 @@ class Run:
             except Unavailable as unavailable:
                 task.refusals += unavailable.refused
                 if task.refusals >= MAX_REFUSALS:
-                    await self._done(task, Trouble(task.number, f"{unavailable} ({MAX_REFUSALS} tries)"), parsed=False)
+                    await self._done(task, f"{unavailable} ({MAX_REFUSALS} tries)")
                     continue
                 await self._returned(again=task)
                 try:
@@ -163,9 +163,9 @@ class Run:
                 if task.tries < MAX_TRIES:
                     await self._returned(again=task)
                 else:
-                    await self._done(task, Trouble(task.number, f"{failed} ({MAX_TRIES} tries)"), parsed=False)
+                    await self._done(task, f"{failed} ({MAX_TRIES} tries)")
             except ParseError as error:
-                await self._done(task, Trouble(task.number, str(error)), parsed=False)
+                await self._done(task, str(error))
             except BaseException:
                 await self._returned(again=task)
                 raise
@@ -175,25 +175,17 @@ class Run:
         loop, state = asyncio.get_running_loop(), task.work.state
         page: Page = await loop.run_in_executor(self.reader.thread, self.reader.read, state.document.path, task.number)
         result = await parser.parse(page, self.options)
-        try:
-            trouble, doubts = await asyncio.to_thread(answers.keep, state, task.number, page, result)
-        except OSError as error:
-            raise UsageError(
-                f"{state.folder}: cannot be written ({error.strerror}); the run can go on later"
-            ) from error
-        state.doubt(task.number, doubts)
-        await self._done(task, trouble, parsed=True)
+        await asyncio.to_thread(answers.keep, state, task.number, page, result)
+        await self._done(task)
 
-    async def _done(self, task: PageTask, trouble: Trouble | None, *, parsed: bool) -> None:
+    async def _done(self, task: PageTask, lost: str | None = None) -> None:
+        """Count a page that is kept, or note why it is `lost`."""
         work, counts = task.work, self.display.counts
-        if trouble is not None:
+        if lost is not None:
             # The parser got the page alone, as page 1.
-            reason = re.sub(r"\bpage 1\b", f"page {task.number}", trouble.reason)
-            work.state.note(dataclasses.replace(trouble, reason=reason))
-        else:
-            work.state.clear(task.number)
-        counts.parsed += parsed
-        counts.failed += not parsed
+            work.state.note(Trouble(task.number, re.sub(r"\bpage 1\b", f"page {task.number}", lost)))
+        counts.parsed += lost is None
+        counts.failed += lost is not None
         self.display.update()
         work.left -= 1
         if not work.left:
@@ -202,11 +194,16 @@ class Run:
 
     async def _write(self, state: DocumentState) -> None:
         """Write a document's outputs; one document at a time, since spreadsheets and Word files are built in memory."""
+        written, failed = [], []
         async with self._writing:
-            try:
-                await asyncio.to_thread(outputs.write_all, state, self.formats)
-            except (OSError, UneditablePdf) as error:
-                state.note(Trouble(0, f"the results cannot be written ({error})"))
-            else:
-                state.clear(0)
-                state.mark_written(list(self.formats))
+            for name in self.formats:
+                try:
+                    await asyncio.to_thread(outputs.write_all, state, [name])
+                    written.append(name)
+                except (OSError, UneditablePdf) as error:
+                    failed.append(f"{name}: {error}")
+        if failed:
+            state.note(Trouble(0, f"the results cannot be written ({'; '.join(failed)})"))
+        else:
+            state.clear(0)
+        state.mark_written(written)

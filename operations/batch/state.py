@@ -8,6 +8,7 @@ the answer for page 1. It is the last file written of that page, so its presence
 from __future__ import annotations
 
 import shutil
+import threading
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import astuple, dataclass
@@ -50,7 +51,8 @@ class Note:
 
 
 class DocumentState:
-    """The state of one document below `out`. Results of another file or of other options are discarded."""
+    """The state of one document below `out`. Results of another file or of other options are discarded. Several
+    threads may keep pages at a time."""
 
     def __init__(self, document: Document, out: Path, options: dict[str, Any]) -> None:
         self.document = document
@@ -63,6 +65,7 @@ class DocumentState:
             known = {}
             shutil.rmtree(self.folder / ".parse", ignore_errors=True)
         self._made_from = made_from
+        self._saving = threading.Lock()
         self.joins_tables = options.get("mergeTables") is not False
         self.outlined = options.get("relevelTitles") is not False
         self.count: int | None = known.get("pages")
@@ -107,7 +110,7 @@ class DocumentState:
 
     @property
     def trouble(self) -> list[Trouble]:
-        return [self._trouble[page] for page in sorted(self._trouble)]
+        return [trouble for _, trouble in sorted(self._trouble.items())]
 
     @property
     def unread(self) -> int:
@@ -122,7 +125,7 @@ class DocumentState:
     @property
     def doubts(self) -> dict[int, list[Doubt]]:
         """The doubtful blocks of each page that has some, pages in order."""
-        return {page: self._doubts[page] for page in sorted(self._doubts)}
+        return dict(sorted(self._doubts.items()))
 
     def doubt(self, page: int, found: list[Doubt]) -> None:
         """Keep which blocks of a page are doubtful."""
@@ -147,7 +150,7 @@ class DocumentState:
     @property
     def notes(self) -> dict[int, list[Note]]:
         """The notes of each page that has some, pages in order."""
-        return {page: self._notes[page] for page in sorted(self._notes)}
+        return dict(sorted(self._notes.items()))
 
     def tell(self, page: int, notes: list[Note]) -> None:
         """Keep what is to be said of a page, in place of the same kinds from before."""
@@ -173,22 +176,23 @@ class DocumentState:
             self._save()
 
     def _save(self) -> None:
-        self._file.parent.mkdir(parents=True, exist_ok=True)
-        trouble = {str(one.page): [one.reason, one.lost] for one in self.trouble}
-        doubts = {str(page): [astuple(one) for one in found] for page, found in self.doubts.items()}
-        notes = {str(page): [astuple(one) for one in found] for page, found in self.notes.items()}
-        files.write_json(
-            self._file,
-            {
-                "made_from": self._made_from,
-                "pages": self.count,
-                "written": self.written,
-                "trouble": trouble,
-                "doubts": doubts,
-                "notes": notes,
-                "sources": self._sources,
-            },
-        )
+        with self._saving:  # who writes last has seen what all have kept
+            self._file.parent.mkdir(parents=True, exist_ok=True)
+            trouble = {str(one.page): [one.reason, one.lost] for one in self.trouble}
+            doubts = {str(page): [astuple(one) for one in found] for page, found in self.doubts.items()}
+            notes = {str(page): [astuple(one) for one in found] for page, found in self.notes.items()}
+            files.write_json(
+                self._file,
+                {
+                    "made_from": self._made_from,
+                    "pages": self.count,
+                    "written": self.written,
+                    "trouble": trouble,
+                    "doubts": doubts,
+                    "notes": notes,
+                    "sources": dict(self._sources),
+                },
+            )
 
 
 def identity(path: Path) -> dict[str, Any]:

@@ -26,8 +26,13 @@ def body(data: bytes, file_type: int, **options: Any) -> dict[str, Any]:
 
 
 def headers() -> dict[str, str]:
-    """Return the headers of a request: JSON, and PARSER_API_KEY of the environment or .env where it is set."""
-    key = VALUES.get("PARSER_API_KEY")
+    """Return the headers of a request: JSON, and PARSER_API_KEY of the environment or .env where it is set.
+
+    Raises UsageError for a key that no header can hold.
+    """
+    key = VALUES.get("PARSER_API_KEY") or ""
+    if wrong := [sign for sign in key if not (sign.isascii() and sign.isprintable())]:
+        raise UsageError(f"PARSER_API_KEY holds {wrong[0]!r}: expected printable ASCII; copy the key again")
     return {"Content-Type": "application/json", **({"Authorization": f"Bearer {key}"} if key else {})}
 
 

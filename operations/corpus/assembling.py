@@ -74,13 +74,9 @@ def _upload(job: Job, storage: Storage, name: str, path: Path) -> None:
 
 def _keep(state: DocumentState, page: PageRead, file_type: int) -> None:
     try:
-        trouble, doubts = answers.keep(state, page.number, Page(b"", file_type), page.result)
+        answers.keep(state, page.number, Page(b"", file_type), page.result)
     except ParseError as error:
         state.note(Trouble(page.number, str(error)))
-        return
-    state.doubt(page.number, doubts)
-    if trouble is not None:
-        state.note(trouble)
 
 
 def _kept(job: Job, storage: Storage, document: Document, pages: int) -> Iterator[PageRead]:

@@ -7,6 +7,7 @@ object that counts calls. tests/npu/tower runs the real torch_npu on simulated C
 
 from __future__ import annotations
 
+import json
 import sys
 import types
 from pathlib import Path
@@ -148,6 +149,26 @@ def test_performance_of_the_devices_that_exist(tool, demo, tmp_path):
         name in text
         for name in ("Average latency", "P50", "P99", "First token", "Tokens per second", "Peak memory", "Speed-up")
     )
+
+
+def test_a_device_that_fails_does_not_cost_the_others_figures(tool, demo, tmp_path, monkeypatch, capsys):
+    from tests.support.paths import GOLDEN
+
+    def timed(job: dict[str, object]) -> timing.Timing:
+        if job["device"] == "npu":
+            raise DeviceError("NPU out of memory")
+        return timing.Timing("cpu", "simulated", "2.8.0", 1.0, 1.0, 1, 10, 4, [2.0], [1.0], 1 << 20)
+
+    monkeypatch.setattr(performance, "time_device", timed)
+    monkeypatch.setattr(performance, "available", lambda name: (Device("cpu"), ""))
+    words = ["--model_path", demo, "--image", GOLDEN / "title.png", "--output", "p.md", "--devices"]
+    assert tool(performance, *words, "cpu", "npu") == 1
+    assert "- npu: failed. NPU out of memory" in (tmp_path / "p.md").read_text()
+    written = json.loads((tmp_path / "p.json").read_text())
+    assert [one["device"] for one in written["devices"]] == ["cpu"] and written["failed"] == {
+        "npu": "NPU out of memory"
+    }
+    assert tool(performance, *words, "npu") == 4 and "npu: NPU out of memory" in capsys.readouterr().err
 
 
 def test_percentiles_are_measured_values():

@@ -10,25 +10,32 @@ import io
 import json
 import subprocess
 import sys
+import threading
 import zipfile
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import docx
 import openpyxl
+import pikepdf
 import pypdfium2
 import pytest
+from pikepdf import Array, Dictionary, Name
 from PIL import Image, ImageChops
 
 import file_types
-from batch import arguments, outputs, pages, run
+from batch import answers, arguments, outputs, pages, run
 from batch.inputs import Document
 from batch.picture_pdf import PicturePdf, as_jpeg
 from batch.progress import Counts, Display
 from batch.state import DocumentState, Trouble
+from bundle import files
 from docparser.convert.document import ResultDocument
 from docparser.convert.formats import convert
-from tests.support.numbered_pages import NumberedPagesParser, numbered_pdf
+from tests.support.numbered_pages import NumberedPagesParser, numbered_pdf, result_of
 from tests.support.paths import ROOT
+from tests.support.wait import wait_for
 from tests.tools.calls import call
 
 
@@ -127,9 +134,14 @@ def test_searchable_pages(results):
 
 def test_a_document_that_cannot_be_made_searchable_is_reported(parse, tmp_path):
     (tmp_path / "odd.pdf").write_bytes(numbered_pdf(2).replace(b"/Count 2", b"/Count 3"))
-    done = parse("odd.pdf", "--formats", "md,pdf")
-    assert done.returncode == 1 and "the results cannot be written" in done.stdout and "pages or 2" in done.stdout
+    done = parse("odd.pdf", "--formats", "md,pdf,docx")
+    assert (
+        done.returncode == 1 and "the results cannot be written (pdf: " in done.stdout and "pages or 2" in done.stdout
+    )
     assert (tmp_path / "out/odd.pdf/odd.md").is_file() and not (tmp_path / "out/odd.pdf/odd.pdf").exists()
+    assert (tmp_path / "out/odd.pdf/odd.docx").is_file(), "the formats behind it are written"
+    (document,) = json.loads((tmp_path / "out/report.json").read_text())["documents"]
+    assert document["written"] == ["md", "docx"] and not document["complete"]
 
 
 def test_chunks(results):
@@ -217,20 +229,66 @@ def test_pages_of_a_big_tiff(tmp_path):
     assert Image.open(io.BytesIO(page.data)).size == (30, 20)
 
 
-def test_filled_forms_are_kept(parse, tmp_path, parser):
-    """A page is cut out with what was typed into its form, not as the empty form."""
-    from batch.pages import PageCutter
-
-    source = tmp_path / "form.pdf"
-    source.write_bytes(form_pdf("Wexcombe"))
-    reader = PageCutter()
+def test_a_page_of_a_tiff_that_is_cut_off_has_a_note(tmp_path):
+    """It goes to the parser as a whole picture, which tells nothing of it."""
+    scans = [Image.effect_noise((60, 40), 90) for _ in range(2)]
+    scans[0].save(tmp_path / "x.tif", save_all=True, append_images=scans[1:])
+    with (tmp_path / "x.tif").open("r+b") as file:
+        file.truncate(file.seek(0, io.SEEK_END) - 1000)
+    state = DocumentState(Document(tmp_path / "x.tif", Path("x.tif")), tmp_path / "out", {})
+    state.start(2)
+    reader = pages.PageCutter()
     try:
-        page = reader.thread.submit(reader.read, source, 1).result()
+        for number in (1, 2):
+            answers.keep(state, number, reader.read(tmp_path / "x.tif", number), result_of(number, None))
     finally:
         reader.close()
-    single = pypdfium2.PdfDocument(page.data)
-    dark = sum(value < 128 for value in single[0].render(scale=2).to_pil().convert("L").tobytes())
-    assert dark > 50, "the field's text is on the page"
+    assert {page: [note.kind for note in told] for page, told in state.notes.items()} == {2: ["cut_short"]}
+
+
+def ink(pdf: bytes) -> int:
+    """Dark pixels of the first page."""
+    page = pypdfium2.PdfDocument(pdf)[0].render(scale=2).to_pil().convert("L")
+    return sum(value < 128 for value in page.tobytes())
+
+
+def cut(source: Path, number: int = 1) -> bytes:
+    reader = pages.PageCutter()
+    try:
+        return reader.thread.submit(reader.read, source, number).result().data
+    finally:
+        reader.close()
+
+
+def test_filled_forms_are_kept(tmp_path):
+    """A page is cut out with what was typed into its form, not as the empty form."""
+    (tmp_path / "form.pdf").write_bytes(form_pdf("Wexcombe"))
+    assert ink(cut(tmp_path / "form.pdf")) > 50, "the field's text is on the page"
+
+
+@pytest.mark.parametrize("indirect", [False, True])
+def test_layers_that_are_switched_off_stay_so(tmp_path, indirect):
+    """A page is cut out as viewers show it: page 2 has a square on a layer that is shown besides."""
+    with pikepdf.open(io.BytesIO(form_pdf("Wexcombe"))) as made:
+        off, on = (made.make_indirect(Dictionary(Type=Name.OCG, Name="layer")) for _ in range(2))
+        known = Dictionary(OCGs=Array([off, on]), D=Dictionary(OFF=Array([off]), Order=Array([off, on])))
+        made.Root.OCProperties = made.make_indirect(known) if indirect else known
+        made.add_blank_page(page_size=(200, 100))
+        for page, shown in zip(made.pages, (b"", b"/OC /On BDC 0 0 10 10 re f EMC "), strict=True):
+            page.obj.Resources = Dictionary(Properties=Dictionary(Off=off, On=on))
+            page.obj.Contents = made.make_stream(shown + b"/OC /Off BDC 90 0 99 99 re f EMC")
+        made.save(tmp_path / "layers.pdf")
+    assert ink(cut(tmp_path / "layers.pdf", 2)) == 400
+    text = cut(tmp_path / "layers.pdf", 1)
+    assert len(pypdfium2.PdfDocument(text)) == 1 and 50 < ink(text) < 1000, "what is filled in alone"
+
+
+@pytest.mark.parametrize("value", [7, Array([]), Name.Odd, Dictionary(D=7)])
+def test_what_is_said_of_layers_may_be_anything(tmp_path, value):
+    with pikepdf.open(io.BytesIO(form_pdf("Wexcombe"))) as made:
+        made.Root.OCProperties = made.make_indirect(value)
+        made.save(tmp_path / "odd.pdf")
+    assert ink(cut(tmp_path / "odd.pdf")) > 50
 
 
 def form_pdf(value: str) -> bytes:
@@ -269,6 +327,46 @@ def test_a_failed_page_that_was_read_at_last_is_so_after_an_interruption(tmp_pat
     assert DocumentState(book, tmp_path / "out", {}).trouble == []
 
 
+def test_what_is_wrong_with_a_page_is_noted_before_its_record(tmp_path, monkeypatch):
+    """Its presence says that the page is done, to a run after a power cut too."""
+    state = DocumentState(Document(tmp_path / "book.pdf", Path("book.pdf")), tmp_path / "out", {})
+    state.start(2)
+    result = result_of(1, None)
+    result["docparser"]["pages"] = [
+        {"blocks": [{"message": "the VLM broke"}], "notes": [{"kind": "k", "message": "m"}]}
+    ]
+    result["layoutParsingResults"][0]["prunedResult"]["parsing_res_list"][0]["doubtful"] = True
+
+    def known_then(write: Callable[[Path, object], None], path: Path, value: object) -> None:
+        if path == state.page_file(1) and not path.exists():
+            known = DocumentState(state.document, tmp_path / "out", {})
+            assert [trouble.lost for trouble in known.trouble] == [False] and known.doubts[1] and known.notes[1]
+        write(path, value)
+
+    monkeypatch.setattr(files, "write_json", partial(known_then, files.write_json))
+    answers.keep(state, 1, pages.Page(b"", file_types.PDF), result)
+    assert state.has(1, drawing=False) and len(state.trouble) == 1
+    answers.keep(state, 1, pages.Page(b"", file_types.PDF), result_of(1, None))
+    assert not DocumentState(state.document, tmp_path / "out", {}).trouble, "it was parsed again"
+
+
+def test_what_one_thread_notes_is_not_lost_to_another(tmp_path, monkeypatch):
+    """The second notes its page while the first is about to write."""
+    state = DocumentState(Document(tmp_path / "book.pdf", Path("book.pdf")), tmp_path / "out", {})
+    second = threading.Thread(target=state.note, args=(Trouble(2, "odd"),))
+
+    def late(write: Callable[[Path, object], None], path: Path, value: object) -> None:
+        if second.ident is None:
+            second.start()
+            wait_for(lambda: state._saving.locked() or not second.is_alive())
+        write(path, value)
+
+    monkeypatch.setattr(files, "write_json", partial(late, files.write_json))
+    state.note(Trouble(1, "odd"))
+    second.join()
+    assert len(DocumentState(state.document, tmp_path / "out", {}).trouble) == 2
+
+
 def test_outputs_are_written_again_after_a_retry_that_was_interrupted(tmp_path):
     """What the earlier run wrote lacks the pages that are read now; a later run must see that."""
     book = Document(tmp_path / "book.pdf", Path("book.pdf"))
@@ -281,6 +379,22 @@ def test_outputs_are_written_again_after_a_retry_that_was_interrupted(tmp_path):
     works, _ = asyncio.run(run.survey(options, [book], Display(Counts()), reader))
     reader.close()
     assert [work.pages for work in works] == [[1]] and DocumentState(book, tmp_path / "out", {}).written == []
+
+
+def test_what_was_written_from_another_file_does_not_stay(tmp_path):
+    """Its pictures and formats that are not asked for now, too; but nobody else's files."""
+    (tmp_path / "book.pdf").write_bytes(numbered_pdf(1))
+    ours = {*(f"book{ending}" for ending, _ in outputs.FORMATS.values()), "images/00001-a.jpg"}
+    others = {"notes.md", "images/own.jpg", ".parse/state.json", ".parse/pages", "images", ".parse"}
+    folder = tmp_path / "out/book.pdf"
+    (folder / "images").mkdir(parents=True)
+    for name in (*ours, "notes.md", "images/own.jpg"):
+        (folder / name).write_text("of yesterday")
+    options = argparse.Namespace(out=tmp_path / "out", options={}, formats=("md",), retry_failed=False)
+    reader = pages.PageCutter()
+    asyncio.run(run.survey(options, [Document(tmp_path / "book.pdf", Path("book.pdf"))], Display(Counts()), reader))
+    reader.close()
+    assert {str(path.relative_to(folder)) for path in folder.rglob("*")} == others
 
 
 def test_the_command_line_knows_every_format():

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import argparse
+import asyncio
 import fcntl
 import io
 import json
@@ -16,10 +18,13 @@ import pikepdf
 import pytest
 from PIL import Image
 
+from batch import __main__ as program
+from batch.inputs import collect
 from tests.support.numbered_pages import NumberedPagesParser, noise, numbered_pdf
 from tests.support.paths import ROOT
 from tests.support.processes import child_environment
 from tests.support.wait import wait_for
+from tool_errors import UsageError
 
 
 @pytest.fixture
@@ -96,6 +101,40 @@ def test_patterns_and_files(parse, archive, parser):
     assert parse("in/**/*.png", "in/fax.TIF").returncode == 0
     assert sorted(parser.seen) == [11, 21, 22]
     assert (archive.parent / "out/scans/book.png/book.md").is_file()
+
+
+def test_a_pattern_leaves_out_the_results(archive, monkeypatch):
+    """A second run does not parse what the first one wrote, unless these files are what is asked for."""
+    monkeypatch.chdir(archive.parent)
+    written = Path("out/book.png/images/1.png")
+    written.parent.mkdir(parents=True)
+    written.write_bytes(numbered_picture(1))
+
+    def paths(word: str, out: str) -> list[str]:
+        return [str(one.path) for one in collect([word], Path(out))[0]]
+
+    assert paths("**/*.png", "out") == paths("in/**/*.png", ".") == ["in/scans/book.png"]
+    assert paths("out/book.png/images/*.png", "out") == [str(written)]
+
+
+def test_results_have_no_place_where_a_file_is(archive, monkeypatch):
+    monkeypatch.chdir(archive)
+    said = "--out .: the results of scans/book.png need the folder scans/book.png, but scans/book.png is a file"
+    with pytest.raises(UsageError, match=said):
+        collect(["*/*.png"], Path("."))
+
+
+def test_what_is_left_out_is_counted_once_and_only_if_no_word_names_it(archive, tmp_path):
+    scan = tmp_path / "in/scans/scan"
+    scan.write_bytes(numbered_picture(1))
+    (tmp_path / "in/scans/notes.txt").write_text("no document")
+
+    def left_out(*words: Path) -> list[str]:
+        return [str(one.name) for one in collect(list(map(str, words)), tmp_path / "out")[1]]
+
+    assert left_out(archive) == ["notes.txt", "scans/notes.txt", "scans/scan"]
+    assert left_out(archive, scan) == left_out(scan, archive) == ["notes.txt", "scans/notes.txt"]
+    assert left_out(archive / "scans", archive) == ["scans/notes.txt", "scans/scan", "notes.txt"]
 
 
 def test_failed_pages_are_named_and_only_retried_when_asked(parse, archive, parser):
@@ -300,6 +339,37 @@ def test_no_parser_at_all(parse, archive, parser):
     parser.close()
     done = parse("in")
     assert done.returncode == 4 and "no parser is ready" in done.stderr
+
+
+def test_what_cannot_be_written_is_one_line(archive, monkeypatch, capsys):
+    """A full disk, say. It does not hide why the run ended."""
+    monkeypatch.chdir(archive.parent)
+    monkeypatch.setattr(sys, "argv", "parse_folder.py in --out out --server http://127.0.0.1:9".split())
+    Path("out/report.json").mkdir(parents=True)
+    assert program.main() == 4 and "error: no parser is ready" in capsys.readouterr().err
+    Path("out/fax.TIF").rename("out/elsewhere")
+    Path("out/fax.TIF").mkdir()
+    Path("out/fax.TIF/.parse").write_text("in the way")
+    assert program.main() == 2
+    assert (
+        capsys.readouterr().err
+        == "error: out/fax.TIF/.parse/pages: Not a directory; run the same command again to go on\n"
+    )
+
+
+@pytest.mark.parametrize(("kept_running", "status"), [(False, 130), (True, 7)])
+def test_a_closed_terminal_ends_the_run_but_not_with_nohup(monkeypatch, kept_running, status):
+    async def parse_folder(options: argparse.Namespace) -> int:
+        os.kill(os.getpid(), signal.SIGHUP)
+        await asyncio.sleep(0 if kept_running else 60)
+        return 7
+
+    monkeypatch.setattr(program, "parse_folder", parse_folder)
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN if kept_running else lambda *_: None)
+    try:
+        assert asyncio.run(program.interruptible(argparse.Namespace())) == status
+    finally:
+        signal.signal(signal.SIGHUP, before)
 
 
 def test_a_key(parse, archive, parser):

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -14,6 +15,7 @@ import pytest
 from batch import arguments, parsers
 from batch.pages import Page
 from batch.parsers import AttemptFailed, Parser, Unavailable
+from bundle import parser_client
 from tool_errors import ParseError, ServiceError, UsageError
 
 PAGE = Page(b"pixels", 1)
@@ -21,7 +23,7 @@ Answer = Callable[[httpx.Request], httpx.Response]
 
 
 def parser(answer: Answer, monkeypatch: pytest.MonkeyPatch, key: str = "") -> Parser:
-    monkeypatch.setenv("PARSER_API_KEY", key)
+    monkeypatch.setitem(parser_client.VALUES, "PARSER_API_KEY", key)  # of the environment or .env
     made = Parser("http://a:8080/layout-parsing/", 600)
     old, made._client = made._client, httpx.AsyncClient(transport=httpx.MockTransport(answer))
     made._client.headers = old.headers
@@ -40,8 +42,21 @@ def test_a_parser_is_asked_for_one_page(monkeypatch: pytest.MonkeyPatch):
     assert asyncio.run(made.parse(PAGE, {"useChartRecognition": True})) == {"pages": 1} and made.last_answer
     assert str(asked[0].url) == "http://a:8080/layout-parsing" and asked[0].headers["Authorization"] == "Bearer secret"
     assert b'"useChartRecognition":true' in asked[0].content.replace(b" ", b"")
-    with pytest.raises(UsageError, match="--server a:8080: expected a URL"):
-        Parser("a:8080", 600)
+
+
+@pytest.mark.parametrize(
+    "url", ["a:8080", "ftp://a", "http://", "http://127.0.0.1:80a0", "http://a:80800", "http://a\n"]
+)
+def test_what_is_no_url_is_refused(url: str):
+    with pytest.raises(UsageError, match=f"--server {url}: expected a URL"):
+        Parser(url, 600)
+
+
+@pytest.mark.parametrize(("key", "sign"), [("schlüssel", "ü"), ("two\nlines", "\\n")])
+def test_a_key_that_no_header_holds_is_refused(monkeypatch: pytest.MonkeyPatch, key: str, sign: str):
+    monkeypatch.setitem(parser_client.VALUES, "PARSER_API_KEY", key)
+    with pytest.raises(UsageError, match=re.escape(f"PARSER_API_KEY holds '{sign}'")):
+        Parser("http://a", 600)
 
 
 @pytest.mark.parametrize(
