@@ -39,6 +39,12 @@ def keep(storage: Storage, document: Document, outcome: Outcome) -> None:
     storage.put(f"{folder}{document.key}{END}", json.dumps(dataclasses.asdict(outcome)).encode())
 
 
+def ended(storage: Storage, document: Document) -> Outcome | None:
+    """How a document ended that is done; None for one that is not. Raises StorageUnavailable."""
+    record = storage.get(f"{DONE}{document.key}{END}")
+    return None if record is None else Outcome(**json.loads(record))
+
+
 def keys(storage: Storage, folder: str) -> set[str]:
     """``Document.key`` of all that have a record in ``folder``."""
     return {entry.key.removeprefix(folder).removesuffix(END) for entry in storage.entries(folder)}

@@ -24,7 +24,7 @@ from corpus.reading import PartReader
 from corpus.records import Outcome
 from corpus.storage import FolderStorage
 from docparser.documents.spool import Document as Spooled
-from docparser.errors import NotReady, StorageUnavailable
+from docparser.errors import NotReady, StorageAway, StorageUnavailable
 from docparser.parsing.fair_queue import Flow
 from docparser.parsing.result import PageOutcome
 from tool_errors import ServiceError, UsageError
@@ -302,20 +302,39 @@ def test_what_is_left_to_do(job: Job) -> None:
     assert kept(job, records.ASIDE) == {} and set(kept(job, records.DONE)) == {"done.pdf"}
 
 
-def test_parts_become_one_document_and_are_removed(job: Job, monkeypatch: pytest.MonkeyPatch) -> None:
-    document = Document("a.pdf", 7, VERSION)
-    for first, last in ((1, 1), (2, 3), (4, 5)):
-        pages = [PageRead(number, {"page": number}, 0.5) for number in range(first, last + 1)]
+def answered(number: int) -> PageRead:
+    """A page as the parser answers for it."""
+    entry = {"markdown": {"text": f"text of page {number}", "images": {}}, "prunedResult": {"parsing_res_list": []}}
+    return PageRead(number, {"layoutParsingResults": [entry]}, 0.5)
+
+
+def keep_parts(job: Job, document: Document, *parts: tuple[int, int]) -> None:
+    for first, last in parts:
+        pages = [answered(number) for number in range(first, last + 1)]
         assembling.keep_part(job, Part(document, 5, first, last), pages)
-    read: list[int] = []
 
-    def assemble(job: Job, document: Document, pages: int, format: str, kept: Iterator[PageRead]) -> Outcome:
-        read.extend(page.number for page in kept)
-        return Outcome(document.name, pages)
 
-    monkeypatch.setattr(assembling, "assemble", assemble)
-    assert assembling.from_parts(job, document, 5, "PDF") == Outcome("a.pdf", 5) and read == [1, 2, 3, 4, 5]
-    assert not list(job.output().entries("_corpus/parts/"))
+def test_parts_become_one_document_and_are_removed(job: Job) -> None:
+    document = Document("a.pdf", 7, VERSION)
+    keep_parts(job, document, (1, 1), (2, 3), (4, 5))
+    for _ in range(2):  # Ray repeats a task whose node went away
+        assert assembling.from_parts(job, document, 5, "PDF") == Outcome("a.pdf", 5)
+        written = (job.output().get("a.pdf/a.md") or b"").decode()
+        assert written.split("\n\n") == [f"text of page {number}" for number in range(1, 5)] + ["text of page 5\n"]
+        assert not list(job.output().entries("_corpus/parts/"))
+
+
+def test_a_part_that_is_not_there_ends_no_document(job: Job) -> None:
+    document = Document("a.pdf", 7, VERSION)
+    keep_parts(job, document, (1, 1), (4, 5))
+    with pytest.raises(StorageAway, match="000002-000003.jsonl was written to .*/out and is not there"):
+        assembling.from_parts(dataclasses.replace(job, patience_s=-1), document, 5, "PDF")
+    assert {entry.key.split("/")[1] for entry in job.output().entries()} == {"parts"}
+
+
+def test_a_page_of_which_nothing_came_is_missing(job: Job) -> None:
+    outcome = assembling.assemble(job, Document("a.pdf", 7, VERSION), 3, "PDF", [answered(1), answered(3)])
+    assert outcome == Outcome("a.pdf", 3, missing=1)
 
 
 def test_a_place_that_is_away_is_waited_for(job: Job, monkeypatch: pytest.MonkeyPatch) -> None:
