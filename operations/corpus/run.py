@@ -7,7 +7,6 @@ Ray. So memory depends on the number of pages at work, not on the corpus.
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import hashlib
 import logging
@@ -70,15 +69,15 @@ def run(job: Job, documents: Sequence[Document], progress: Progress) -> None:
     for row in parts.iter_rows():
         progress.read(row["read"])
         if row["ended"]:
-            assembly.give_up(row)
-            progress.ended(row["size"], aside=bool(row["reason"]), missing=row["missing"], incomplete=row["incomplete"])
+            assembly.end(row)
         else:
             assembly.add(row)
     assembly.finish()
 
 
 class Assembly:
-    """Documents of several parts: counts what was read of each, and has it assembled when the last part is there."""
+    """Counts documents that have ended. Of those of several parts, counts what was read of each, and has it assembled
+    when the last part is there."""
 
     def __init__(self, job: Job, progress: Progress) -> None:
         self._job, self._progress = job, progress
@@ -98,13 +97,17 @@ class Assembly:
             self._running[self._task.remote(self._job, row)] = row
         self._collect(most=ASSEMBLIES_A_CORE * max(1, int(_cpus())))
 
-    def give_up(self, row: Row) -> None:
-        """Set aside a document of which one part cannot be read."""
-        if row["reason"] and row["parts"] > 1:
-            document = Document.of(row)
+    def end(self, row: Row) -> None:
+        """A document was assembled where it was read, or is set aside: each of its parts may say so."""
+        document = Document.of(row)
+        if document.key in self._given_up:
+            return
+        if row["parts"] > 1:
             self._read.pop(document.key, None)
             self._given_up.add(document.key)
             remove_parts(self._job, document)
+        aside = bool(row["reason"])
+        self._progress.ended(row["size"], aside=aside, missing=row["missing"], incomplete=row["incomplete"])
 
     def finish(self) -> None:
         self._collect(most=0)
@@ -150,7 +153,6 @@ def left_to_do(job: Job, documents: Iterator[Document], *, again: bool) -> tuple
             kept_aside.append(document.name)
         else:
             if document.key in aside:
-                with contextlib.suppress(KeyError):
-                    records.forget(out, document)
+                records.forget(out, document)
             left.append(document)
     return left, earlier, kept_aside

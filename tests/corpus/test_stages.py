@@ -271,16 +271,17 @@ def test_few_documents_are_assembled_at_once(assembly: tuple[run.Assembly, Simul
     assert counts.done == 5 and counts.aside == 0
 
 
-def test_a_document_that_was_given_up_is_not_assembled(
+def test_a_document_that_was_given_up_is_counted_once_and_not_assembled(
     job: Job, assembly: tuple[run.Assembly, SimulatedRay, Progress]
 ) -> None:
     made, ray, counts = assembly
     document = Document("a.pdf", 7, VERSION)
     job.output().put(Part(document, 5, 1, 1).name, b"{}")
     made.add(part_row(parts=2))
-    made.give_up(part_row(parts=2, reason="damaged"))
+    for _ in range(2):
+        made.end(part_row(parts=2, reason="damaged", missing=0, incomplete=0))
     made.add(part_row(parts=2))
-    assert (ray.begun, counts.done) == (0, 0) and not list(job.output().entries("_corpus/parts/"))
+    assert (ray.begun, counts.done, counts.aside) == (0, 0, 1) and not list(job.output().entries("_corpus/parts/"))
 
 
 def test_which_files_are_documents(tmp_path: Path) -> None:
