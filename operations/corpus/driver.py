@@ -77,6 +77,8 @@ def _check(source: Storage, out: Storage) -> None:
     """Raises UsageError for storages that cannot be used."""
     if isinstance(source, FolderStorage) and not Path(source.url).is_dir():
         raise UsageError(f"INPUT {source.url}: no such folder")
+    if out.url == source.url:
+        raise UsageError(f"--out {out.url}: this is INPUT; expected another place, which may lie below INPUT")
     try:
         next(iter(source.entries()), None)
         out.put(f"{STATE}README", b"State of scripts/parse_corpus.py; without it, all documents are parsed again.\n")

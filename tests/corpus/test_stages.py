@@ -22,7 +22,7 @@ from corpus.page_service import PageRead, PageService
 from corpus.progress import Progress
 from corpus.reading import PartReader
 from corpus.records import Outcome
-from corpus.storage import FolderStorage
+from corpus.storage import FolderStorage, open_storage
 from docparser.documents.spool import Document as Spooled
 from docparser.errors import NotReady, StorageAway, StorageUnavailable
 from docparser.parsing.fair_queue import Flow
@@ -440,6 +440,19 @@ def test_the_rate_is_of_the_last_minute(monkeypatch: pytest.MonkeyPatch) -> None
 )
 def test_outputs_below_the_input_are_no_documents(source: str, out: str, inside: str) -> None:
     assert driver._inside(FolderStorage(Path(source)), FolderStorage(Path(out))) == inside
+
+
+@pytest.mark.parametrize(
+    ("source", "out"), [("{0}/in", "{0}/in/."), ("s3://bucket/scans", "s3://bucket/scans/")], ids=["folder", "bucket"]
+)
+def test_outputs_do_not_lie_among_the_documents(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, source: str, out: str
+) -> None:
+    (tmp_path / "in").mkdir()
+    monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
+    places = [open_storage(place.format(tmp_path), "INPUT") for place in (source, out)]
+    with pytest.raises(UsageError, match="^--out .*: this is INPUT; expected another place"):
+        driver._check(*places)
 
 
 def test_an_error_inside_rays_own_is_told_in_one_line() -> None:
