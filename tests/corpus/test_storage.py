@@ -53,7 +53,11 @@ def test_objects_come_and_go(storage: Storage, tmp_path: Path) -> None:
     assert list(storage.entries()) == []
 
 
-@pytest.mark.parametrize("name", [b"a/gbk\xb7\xa2.pdf", "发".encode() * 80 + b".pdf"], ids=["gbk", "long"])
+@pytest.mark.parametrize(
+    "name",
+    [b"a/gbk\xb7\xa2.pdf", "发".encode() * 80 + b".pdf", b"/a.pdf", b"a//b.pdf", b"a/../../b.pdf"],
+    ids=["gbk", "long", "absolute", "empty part", "above"],
+)
 def test_a_name_that_no_record_can_have_is_set_aside_and_ends_nothing(tmp_path: Path, name: bytes) -> None:
     job = Job(str(tmp_path / "in"), str(tmp_path / "out"), ("http://a/v1",), {}, {}, (), {}, False, 16, 5.0, 1)
     documents = [Document(os.fsdecode(name), 7, "0123456789ab"), Document("b.pdf", 7, "0123456789ab")]
