@@ -7,6 +7,8 @@ import asyncio
 import dataclasses
 import io
 import json
+import signal
+import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -14,6 +16,7 @@ from typing import Any
 
 import pytest
 
+import tool_errors
 from corpus import __main__ as parent
 from corpus import arguments, assembling, cluster, driver, opening, page_service, progress, reading, records, run
 from corpus.documents import Document, Part, listed
@@ -491,3 +494,38 @@ def test_a_cluster_that_is_away_is_tried_again_with_patience(
     assert begun == [runs]
     monkeypatch.setattr(parent, "drive", lambda _: 1)
     assert parent.parse_corpus() == 1
+
+
+# Ends without an outcome, as a driver whose cluster went away; the second one only when it is interrupted.
+LOST_DRIVER = "raise SystemExit"
+ASKED_DRIVER = """
+import os, signal
+signal.alarm(5)
+try:
+    os.kill(os.getppid(), signal.SIGTERM)
+    signal.pause()
+except KeyboardInterrupt:
+    pass
+"""
+
+
+def test_a_signal_ends_the_tool_after_a_lost_cluster_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    handlers = {number: signal.getsignal(number) for number in parent.SIGNALS}
+    programs = iter([LOST_DRIVER, ASKED_DRIVER])
+    real = subprocess.Popen
+
+    def begin(words: list[str], **how: Any) -> Any:
+        return real([words[0], "-c", next(programs)], **how)
+
+    monkeypatch.setattr(parent.subprocess, "Popen", begin)
+    monkeypatch.setattr(parent, "AGAIN_S", 0)
+    options = arguments.parse(["in", "--out", "out"])
+    monkeypatch.setattr(parent.arguments, "parse", lambda: options)
+    try:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # as in the background of a script
+        assert tool_errors.run(parent.parse_corpus) == tool_errors.INTERRUPTED
+        with pytest.raises(KeyboardInterrupt):  # between two drivers
+            signal.raise_signal(signal.SIGTERM)
+    finally:
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
