@@ -18,6 +18,10 @@ LONGEST_NAME = 200  # bytes
 TABLE = "corpus.parquet/"  # below the outputs' storage: a Parquet file for each document
 
 
+class Unreadable(Exception):
+    """The document cannot be read; the message says why."""
+
+
 @dataclasses.dataclass(frozen=True)
 class Document:
     """``name`` is its path below the input; ``size`` in bytes. ``version`` differs for a changed file and for other

@@ -15,15 +15,11 @@ from docparser.errors import ParserError, StorageUnavailable
 from file_types import HEAD_BYTES, format_of, refusal
 
 from . import records
-from .documents import Document, parts_of, split
+from .documents import Document, Unreadable, parts_of, split
 from .job import Job, at_work
 from .records import Outcome
 
 Row = dict[str, Any]
-
-
-class Unreadable(Exception):
-    """The document cannot be opened; the message says why."""
 
 
 class Opener:
@@ -55,8 +51,7 @@ class Opener:
         """Pages and format. Raises Unreadable, StorageUnavailable."""
         with at_work() as folder:
             path = folder / "document"
-            if not self._job.patiently(lambda: self._job.input().download(document.name, path)):
-                raise Unreadable("it is gone; it was there when the run began")
+            self._job.fetch(document.name, path)
             format = format_at(path)
             try:
                 return _reader(self._job).count_pages(Spooled(str(path), format)), format
