@@ -13,7 +13,7 @@ import logging
 import os
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import ray
 import ray.data
@@ -133,16 +133,26 @@ def _cpus() -> float:
     return ray.cluster_resources().get("CPU", 1.0)
 
 
-def left_to_do(job: Job, documents: Iterator[Document], *, again: bool) -> tuple[list[Document], int, list[str]]:
-    """The documents that no earlier run has ended, how many are done, and the names of those that stay aside.
-    ``again``: those that were set aside are tried again. Raises StorageUnavailable."""
+class Todo(NamedTuple):
+    """``left``: the documents that no earlier run has ended. ``done`` counts the complete ones. The others are named:
+    ``incomplete`` have a page that is missing or incomplete, ``aside`` were set aside."""
+
+    left: list[Document]
+    done: int
+    incomplete: list[str]
+    aside: list[str]
+
+
+def left_to_do(job: Job, documents: Iterator[Document], *, again: bool) -> Todo:
+    """``again``: documents that are incomplete or set aside are tried again. Raises StorageUnavailable."""
     out = job.output()
-    done = records.keys(out, records.DONE)
-    aside = records.keys(out, records.ASIDE)
-    left, earlier, kept_aside = [], 0, list[str]()
+    done, incomplete, aside = (records.keys(out, one) for one in (records.DONE, records.INCOMPLETE, records.ASIDE))
+    left, earlier, kept_incomplete, kept_aside = [], 0, list[str](), list[str]()
     for document in documents:
         if document.key in done:
             earlier += 1
+        elif document.key in incomplete and not again:
+            kept_incomplete.append(document.name)
         elif document.key in aside and not again:
             kept_aside.append(document.name)
         elif reason := unfit(document.name):
@@ -152,7 +162,8 @@ def left_to_do(job: Job, documents: Iterator[Document], *, again: bool) -> tuple
             records.keep(out, known_by, Outcome(document.name, reason=reason))
             kept_aside.append(document.name)
         else:
-            if document.key in aside:
-                records.forget(out, document)
+            for folder, known in ((records.INCOMPLETE, incomplete), (records.ASIDE, aside)):
+                if document.key in known:
+                    records.forget(out, document, folder)
             left.append(document)
-    return left, earlier, kept_aside
+    return Todo(left, earlier, kept_incomplete, kept_aside)

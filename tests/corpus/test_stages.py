@@ -266,7 +266,7 @@ def assembly(job: Job, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[run.As
     ray = SimulatedRay()
     monkeypatch.setattr(run, "ray", ray)
     monkeypatch.setattr(run, "from_parts", lambda _, document, pages, format: Outcome(document.name, pages, 1, 2))
-    counts = Progress(9, 99, 0, 0, io.StringIO())
+    counts = Progress(9, 99, {}, io.StringIO())
     yield run.Assembly(job, counts), ray, counts
 
 
@@ -317,14 +317,21 @@ def test_which_files_are_documents(tmp_path: Path) -> None:
 
 
 def test_what_is_left_to_do(job: Job) -> None:
-    done, aside, new = (Document(f"{name}.pdf", 7, VERSION) for name in ("done", "aside", "new"))
+    done, lost, part, aside, new = (
+        Document(f"{name}.pdf", 7, VERSION) for name in ("done", "lost", "part", "aside", "new")
+    )
     records.keep(job.output(), done, Outcome(done.name, 3))
+    records.keep(job.output(), lost, Outcome(lost.name, 3, missing=1))
+    records.keep(job.output(), part, Outcome(part.name, 3, incomplete=1))
     records.keep(job.output(), aside, Outcome(aside.name, reason="damaged"))
+    assert records.ended(job.output(), lost) == Outcome(lost.name, 3, missing=1)
     changed = dataclasses.replace(done, version="ba9876543210")
-    found = run.left_to_do(job, iter([done, aside, new, changed]), again=False)
-    assert found == ([new, changed], 1, ["aside.pdf"])
-    assert run.left_to_do(job, iter([done, aside]), again=True) == ([aside], 1, [])
-    assert kept(job, records.ASIDE) == {} and set(kept(job, records.DONE)) == {"done.pdf"}
+    found = run.left_to_do(job, iter([done, lost, part, aside, new, changed]), again=False)
+    assert found == ([new, changed], 1, ["lost.pdf", "part.pdf"], ["aside.pdf"])
+    assert run.left_to_do(job, iter([done, lost, part, aside]), again=True) == ([lost, part, aside], 1, [], [])
+    assert kept(job, records.ASIDE) == kept(job, records.INCOMPLETE) == {} and set(kept(job, records.DONE)) == {
+        "done.pdf"
+    }
 
 
 def answered(number: int) -> PageRead:
@@ -360,6 +367,7 @@ def test_a_part_that_is_not_there_ends_no_document(job: Job) -> None:
 def test_a_page_of_which_nothing_came_is_missing(job: Job) -> None:
     outcome = assembling.assemble(job, Document("a.pdf", 7, VERSION), 3, "PDF", [answered(1), answered(3)])
     assert outcome == Outcome("a.pdf", 3, missing=1)
+    assert set(kept(job, records.INCOMPLETE)) == {"a.pdf"} and not kept(job, records.DONE)
 
 
 def test_a_place_that_is_away_is_waited_for(job: Job, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -443,7 +451,7 @@ def test_the_rate_is_of_the_last_minute(monkeypatch: pytest.MonkeyPatch) -> None
     now = [0.0]
     monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])
     said = io.StringIO()
-    counts = Progress(3, 100, 0, 0, said)
+    counts = Progress(3, 100, {"done": 0}, said)
     for second, pages in ((50, 100), (55, 0), (100, 30), (109, 3)):
         now[0] = second
         counts.read(pages)

@@ -65,8 +65,7 @@ def test_a_name_that_no_record_can_have_is_set_aside_and_ends_nothing(tmp_path: 
     job = Job(str(tmp_path / "in"), str(tmp_path / "out"), ("http://a/v1",), {}, {}, (), {}, False, 16, 5.0, 1)
     documents = [Document(os.fsdecode(name), 7, "0123456789ab"), Document("b.pdf", 7, "0123456789ab")]
     for _ in range(2):
-        left, done, aside = left_to_do(job, iter(documents), again=False)
-        assert left == documents[1:] and (done, aside) == (0, [documents[0].name])
+        assert left_to_do(job, iter(documents), again=False) == (documents[1:], 0, [], [documents[0].name])
     (kept,) = records.keys(job.output(), records.ASIDE)
     told = json.loads(job.output().get(f"{records.ASIDE}{kept}{records.END}") or b"")
     assert told["document"] == documents[0].name and "its name" in told["reason"]
@@ -75,11 +74,12 @@ def test_a_name_that_no_record_can_have_is_set_aside_and_ends_nothing(tmp_path: 
 @pytest.mark.server
 def test_a_record_says_that_a_document_is_done(storage: Storage) -> None:
     document, changed = Document("a/b c.pdf", 7, "0123456789ab"), Document("a/b c.pdf", 8, "ba9876543210")
-    records.keep(storage, document, Outcome(document.name, 3))
+    records.keep(storage, document, outcome := Outcome(document.name, 3))
+    assert (records.ended(storage, document), records.ended(storage, changed)) == (outcome, None)
     records.keep(storage, changed, Outcome(changed.name, reason="damaged"))
     assert records.keys(storage, records.DONE) == {document.key}
     assert records.keys(storage, records.ASIDE) == {changed.key}
-    records.forget(storage, changed)
+    records.forget(storage, changed, records.ASIDE)
     assert not records.keys(storage, records.ASIDE)
 
 
