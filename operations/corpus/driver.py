@@ -53,7 +53,7 @@ def drive(options: Options) -> int:
     _check(source, out)
     settings = _settings()
     joined = cluster.joined(options.ray, options.cpus, dashboard=options.dashboard, lost=_lost)
-    with joined, engines.started(options.engines, settings, options.patience_s) as own:
+    with joined, engines.started(options.engines, options.patience_s) as own:
         job = _job(options, source, out, settings, (*options.vlms, *own))
         todo = left_to_do(job, listed(source, job.made_with, _inside(source, out)), again=options.retry_failed)
         if not any(todo):
