@@ -12,11 +12,13 @@ from typing import Any
 from batch import answers, inputs, outputs
 from batch.pages import Page
 from batch.state import DocumentState, Trouble
+from bundle import files
 from docparser.errors import StorageAway
 from file_types import IMAGE, PDF
 from tool_errors import ParseError
 
 from . import records, table
+from .arguments import FORMATS
 from .documents import TABLE, Document, Part, parts_of, split
 from .job import Job, at_work
 from .page_service import PageRead
@@ -113,3 +115,20 @@ def remove_parts(job: Job, document: Document) -> None:
     """Remove what was read of a document that is set aside."""
     with contextlib.suppress(Exception):  # the next run that reads the document finds them again
         job.output().delete_all(parts_of(document))
+
+
+def remove_former(job: Job, document: Document) -> None:
+    """Remove what an earlier run wrote of a former version of a document, and then its record: without one, outputs
+    belong to the next version, and Ray repeats a call. Raises StorageUnavailable."""
+    job.patiently(lambda: _remove_former(job.output(), document))
+
+
+def _remove_former(storage: Storage, document: Document) -> None:
+    if records.ended(storage, document):
+        stem = files.stem(Path(document.name))
+        storage.delete_all(f"{document.name}/images/")
+        for name in set(FORMATS) - {PARQUET}:
+            storage.delete(f"{document.name}/{stem}{outputs.FORMATS[name][0]}")
+        storage.delete(f"{TABLE}{document.name}.parquet")
+    for folder in records.FOLDERS:
+        records.forget(storage, document, folder)

@@ -25,11 +25,13 @@ class Unreadable(Exception):
 @dataclasses.dataclass(frozen=True)
 class Document:
     """``name`` is its path below the input; ``size`` in bytes. ``version`` differs for a changed file and for other
-    options, so that their outputs are told apart."""
+    options, so that their outputs are told apart; ``former`` are those that earlier runs have ended, separated by
+    blanks."""
 
     name: str
     size: int
     version: str
+    former: str = ""
 
     @classmethod
     def of(cls, row: Mapping[str, Any]) -> Document:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,6 +16,7 @@ from docparser.errors import ParserError, StorageUnavailable
 from file_types import HEAD_BYTES, format_of, refusal
 
 from . import records
+from .assembling import remove_former
 from .documents import Document, Unreadable, parts_of, split
 from .job import Job, at_work
 from .records import Outcome
@@ -31,6 +33,8 @@ class Opener:
 
     def __call__(self, row: Row) -> Iterator[Row]:
         document = Document.of(row)
+        for version in row["former"].split():
+            remove_former(self._job, dataclasses.replace(document, version=version))
         try:
             count, format = self._count(document)
         except Unreadable as error:

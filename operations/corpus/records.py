@@ -14,6 +14,7 @@ from .documents import STATE, Document
 from .storage import Storage
 
 DONE, INCOMPLETE, ASIDE = f"{STATE}done/", f"{STATE}incomplete/", f"{STATE}aside/"
+FOLDERS = (DONE, INCOMPLETE, ASIDE)
 END = ".json"
 
 

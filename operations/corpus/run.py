@@ -12,7 +12,7 @@ import hashlib
 import logging
 import os
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import ray
@@ -146,7 +146,7 @@ class Todo(NamedTuple):
 def left_to_do(job: Job, documents: Iterator[Document], *, again: bool) -> Todo:
     """``again``: documents that are incomplete or set aside are tried again. Raises StorageUnavailable."""
     out = job.output()
-    done, incomplete, aside = (records.keys(out, one) for one in (records.DONE, records.INCOMPLETE, records.ASIDE))
+    done, incomplete, aside = (records.keys(out, folder) for folder in records.FOLDERS)
     left, earlier, kept_incomplete, kept_aside = [], 0, list[str](), list[str]()
     for document in documents:
         if document.key in done:
@@ -166,4 +166,13 @@ def left_to_do(job: Job, documents: Iterator[Document], *, again: bool) -> Todo:
                 if document.key in known:
                     records.forget(out, document, folder)
             left.append(document)
-    return Todo(left, earlier, kept_incomplete, kept_aside)
+    return Todo(_with_former(left, (done, incomplete, aside)), earlier, kept_incomplete, kept_aside)
+
+
+def _with_former(documents: list[Document], ended: Iterable[set[str]]) -> list[Document]:
+    """``ended`` are keys of what earlier runs have ended."""
+    former: dict[str, set[str]] = {one.name: set() for one in documents}
+    for name, _, version in (key.rpartition("@") for keys in ended for key in keys):
+        if name in former:
+            former[name].add(version)
+    return [dataclasses.replace(one, former=" ".join(sorted(former[one.name] - {one.version}))) for one in documents]

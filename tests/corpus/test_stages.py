@@ -46,7 +46,7 @@ def job(tmp_path: Path) -> Job:
 
 
 def row(name: str = "a.pdf", **more: Any) -> Row:
-    return {"name": name, "size": 7, "version": VERSION, **more}
+    return {"name": name, "size": 7, "version": VERSION, "former": "", **more}
 
 
 def kept(job: Job, folder: str) -> dict[str, Row]:
@@ -327,11 +327,34 @@ def test_what_is_left_to_do(job: Job) -> None:
     assert records.ended(job.output(), lost) == Outcome(lost.name, 3, missing=1)
     changed = dataclasses.replace(done, version="ba9876543210")
     found = run.left_to_do(job, iter([done, lost, part, aside, new, changed]), again=False)
-    assert found == ([new, changed], 1, ["lost.pdf", "part.pdf"], ["aside.pdf"])
+    assert found == ([new, dataclasses.replace(changed, former=VERSION)], 1, ["lost.pdf", "part.pdf"], ["aside.pdf"])
     assert run.left_to_do(job, iter([done, lost, part, aside]), again=True) == ([lost, part, aside], 1, [], [])
     assert kept(job, records.ASIDE) == kept(job, records.INCOMPLETE) == {} and set(kept(job, records.DONE)) == {
         "done.pdf"
     }
+
+
+def test_former_outputs_are_gone_before_a_changed_document_is_opened(job: Job) -> None:
+    """Also where it is set aside then. What Ray repeats does not touch what was written since."""
+    former = Document("a.pdf", 7, "ba9876543210")
+    names = {"a.pdf/a.md", "a.pdf/a.docx", "a.pdf/images/00001-x.jpg", "corpus.parquet/a.pdf.parquet"}
+    others = {"a.pdf/own.txt", "a.pdf.pdf/a.md"}
+
+    def written() -> set[str]:
+        return {entry.key for entry in job.output().entries() if not entry.key.startswith("_corpus/")}
+
+    def write() -> None:
+        for name in names | others:
+            job.output().put(name, b"")
+
+    write()
+    records.keep(job.output(), former, Outcome(former.name, 3, incomplete=1))
+    opener = opening.Opener(job)
+    list(opener(row(former=former.version)))
+    assert written() == others and not kept(job, records.INCOMPLETE)
+    write()
+    list(opener(row(former=former.version)))
+    assert written() == names | others
 
 
 def answered(number: int) -> PageRead:
