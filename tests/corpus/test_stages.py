@@ -548,11 +548,17 @@ def test_a_cluster_that_is_away_is_tried_again_with_patience(
     assert parent.parse_corpus() == 1
 
 
-# Ends without an outcome, as a driver whose cluster went away; the second one only when it is interrupted.
+# Ends without an outcome, as a driver whose cluster went away; the second one when it is interrupted, else with 1.
 LOST_DRIVER = "raise SystemExit"
 ASKED_DRIVER = """
 import os, signal
-signal.alarm(5)
+
+def deaf(*_):
+    os.write(int(os.environ["CORPUS_OUTCOME_FD"]), b"1\\n")
+    os._exit(1)
+
+signal.signal(signal.SIGALRM, deaf)
+signal.alarm(20)
 try:
     os.kill(os.getppid(), signal.SIGTERM)
     signal.pause()
@@ -561,9 +567,12 @@ except KeyboardInterrupt:
 """
 
 
-def test_a_signal_ends_the_tool_after_a_lost_cluster_too(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    "drivers", [[ASKED_DRIVER], [LOST_DRIVER, ASKED_DRIVER]], ids=["first", "after a lost cluster"]
+)
+def test_a_signal_ends_the_tool(monkeypatch: pytest.MonkeyPatch, drivers: list[str]) -> None:
     handlers = {number: signal.getsignal(number) for number in parent.SIGNALS}
-    programs = iter([LOST_DRIVER, ASKED_DRIVER])
+    programs = iter(drivers)
     real = subprocess.Popen
 
     def begin(words: list[str], **how: Any) -> Any:
