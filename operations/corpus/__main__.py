@@ -20,19 +20,22 @@ from . import arguments
 # Ray reports its use to its maker, and writes warnings about itself, unless it is told otherwise.
 QUIET = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_BACKEND_LOG_LEVEL": "fatal"}
 AGAIN_S = 3.0
+SIGNALS = (signal.SIGINT, signal.SIGTERM)
 STEADY_S = 60.0  # a driver that ran so long had a cluster
 
 
 def parse_corpus() -> int:
-    """Returns the exit status: 0 if every page of every document is complete, 1 if not. Raises ServiceError."""
+    """Returns the exit status: 0 if every page of every document is complete, 1 if not. Raises ServiceError, and
+    KeyboardInterrupt after Ctrl-C and SIGTERM."""
     options = arguments.parse()
+    # Not as they were found: a program in the background of a script ignores SIGINT, and the driver would inherit it.
+    for number in SIGNALS:
+        signal.signal(number, signal.default_int_handler)
     lost_since = time.monotonic()
     while True:
         began = time.monotonic()
         status = drive(options)
         if status is not None:
-            if status == INTERRUPTED:
-                print(RESUMABLE, file=sys.stderr)
             return status
         now = time.monotonic()
         if now - began > STEADY_S:
@@ -45,18 +48,32 @@ def parse_corpus() -> int:
 
 
 def drive(options: arguments.Options) -> int | None:
-    """The driver's exit status, or None if it ended without one."""
+    """The driver's exit status, or None if it ended without one. Raises KeyboardInterrupt once it has ended after
+    Ctrl-C or SIGTERM."""
     ours, theirs = os.pipe()
     words = [sys.executable, "-m", "corpus.driver", options.as_json()]
     env = {**QUIET, **os.environ, "CORPUS_OUTCOME_FD": str(theirs)}
+    interrupted = False
     with subprocess.Popen(words, pass_fds=(theirs,), env=env) as driver:
         os.close(theirs)
-        # Ctrl-C reaches the driver too, which ends by itself; SIGTERM does not.
-        signal.signal(signal.SIGINT, signal.SIG_IGN)
-        signal.signal(signal.SIGTERM, lambda *_: driver.send_signal(signal.SIGINT))
+
+        def interrupt(number: int, _: object) -> None:
+            nonlocal interrupted
+            interrupted = True
+            # Ctrl-C reaches the driver too, which ends by itself; SIGTERM does not.
+            if number == signal.SIGTERM:
+                driver.send_signal(signal.SIGINT)
+
+        for number in SIGNALS:
+            signal.signal(number, interrupt)
         with os.fdopen(ours) as outcome:
             said = outcome.readline()  # until all holders of the other end are gone
-    return int(said) if said.strip() else None
+    for number in SIGNALS:
+        signal.signal(number, signal.default_int_handler)
+    status = int(said) if said.strip() else None
+    if status == INTERRUPTED or (status is None and interrupted):
+        raise KeyboardInterrupt
+    return status
 
 
 if __name__ == "__main__":

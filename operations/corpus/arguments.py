@@ -96,7 +96,11 @@ def parse(words: list[str] | None = None) -> Options:
         default=600,
         help="how long the cluster, a bucket or all VLM servers may be away (default 600)",
     )
-    parser.add_argument("--retry-failed", action="store_true", help="try documents again that were set aside")
+    parser.add_argument(
+        "--retry-failed",
+        action="store_true",
+        help="parse documents again that were set aside, or of which a page is missing or incomplete",
+    )
     parser.add_argument(
         "--cpus",
         metavar="N",

@@ -12,10 +12,13 @@ from typing import Any
 from batch import answers, inputs, outputs
 from batch.pages import Page
 from batch.state import DocumentState, Trouble
+from bundle import files
+from docparser.errors import StorageAway
 from file_types import IMAGE, PDF
 from tool_errors import ParseError
 
 from . import records, table
+from .arguments import FORMATS
 from .documents import TABLE, Document, Part, parts_of, split
 from .job import Job, at_work
 from .page_service import PageRead
@@ -32,9 +35,12 @@ def keep_part(job: Job, part: Part, pages: Iterable[PageRead]) -> None:
 
 
 def from_parts(job: Job, document: Document, pages: int, format: str) -> Outcome:
-    """Assemble a document from the parts that were kept, then remove these. Raises StorageUnavailable."""
+    """Assemble a document from the parts that were kept, then remove these. Ray may call it again for a document that
+    is done, whose parts are gone. Raises StorageUnavailable."""
     storage = job.output()
-    outcome = assemble(job, document, pages, format, _kept(job, storage, document, pages))
+    outcome = job.patiently(lambda: records.ended(storage, document))
+    if outcome is None:
+        outcome = assemble(job, document, pages, format, _kept(job, storage, document, pages))
     job.patiently(lambda: storage.delete_all(parts_of(document)))
     return outcome
 
@@ -49,6 +55,8 @@ def assemble(job: Job, document: Document, pages: int, format: str, read: Iterab
         for page in read:
             seconds[page.number] = page.seconds
             _keep(state, page, PDF if format == "PDF" else IMAGE)
+        for number in set(range(1, pages + 1)) - seconds.keys():
+            state.note(Trouble(number, "nothing was read of it"))
         paths = outputs.write_all(state, [name for name in job.formats if name != PARQUET])
         paths += (state.folder / "images").glob("*")
         storage = job.output()
@@ -82,16 +90,41 @@ def _keep(state: DocumentState, page: PageRead, file_type: int) -> None:
 def _kept(job: Job, storage: Storage, document: Document, pages: int) -> Iterator[PageRead]:
     """What was kept of the parts, asked for by their names: a bucket may list an object late."""
     for part in split(document, pages, job.pages_per_part):
-        for line in (_get(job, storage, part.name) or b"").splitlines():
+        for line in _lines(job, storage, part):
             page: dict[str, Any] = json.loads(line)
             yield PageRead(page["page"], page["result"], page["seconds"])
 
 
-def _get(job: Job, storage: Storage, name: str) -> bytes | None:
-    return job.patiently(lambda: storage.get(name))
+def _lines(job: Job, storage: Storage, part: Part) -> list[bytes]:
+    """A part that was kept and is not there is waited for, as a storage that is away. Raises StorageAway."""
+
+    def get() -> bytes:
+        content = storage.get(part.name)
+        if content is None:
+            raise StorageAway(f"{part.name} was written to {storage.url} and is not there.")
+        return content
+
+    return job.patiently(get).splitlines()
 
 
 def remove_parts(job: Job, document: Document) -> None:
     """Remove what was read of a document that is set aside."""
     with contextlib.suppress(Exception):  # the next run that reads the document finds them again
         job.output().delete_all(parts_of(document))
+
+
+def remove_former(job: Job, document: Document) -> None:
+    """Remove what an earlier run wrote of a former version of a document, and then its record: without one, outputs
+    belong to the next version, and Ray repeats a call. Raises StorageUnavailable."""
+    job.patiently(lambda: _remove_former(job.output(), document))
+
+
+def _remove_former(storage: Storage, document: Document) -> None:
+    if records.ended(storage, document):
+        stem = files.stem(Path(document.name))
+        storage.delete_all(f"{document.name}/images/")
+        for name in set(FORMATS) - {PARQUET}:
+            storage.delete(f"{document.name}/{stem}{outputs.FORMATS[name][0]}")
+        storage.delete(f"{TABLE}{document.name}.parquet")
+    for folder in records.FOLDERS:
+        records.forget(storage, document, folder)

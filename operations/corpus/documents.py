@@ -18,14 +18,20 @@ LONGEST_NAME = 200  # bytes
 TABLE = "corpus.parquet/"  # below the outputs' storage: a Parquet file for each document
 
 
+class Unreadable(Exception):
+    """The document cannot be read; the message says why."""
+
+
 @dataclasses.dataclass(frozen=True)
 class Document:
     """``name`` is its path below the input; ``size`` in bytes. ``version`` differs for a changed file and for other
-    options, so that their outputs are told apart."""
+    options, so that their outputs are told apart; ``former`` are those that earlier runs have ended, separated by
+    blanks."""
 
     name: str
     size: int
     version: str
+    former: str = ""
 
     @classmethod
     def of(cls, row: Mapping[str, Any]) -> Document:
@@ -80,12 +86,15 @@ def listed(storage: Storage, made_with: dict[str, Any], out: str = "") -> Iterat
 
 
 def unfit(name: str) -> str:
-    """Why a document cannot be parsed for its name alone; "" if it can: rows are UTF-8, and records and tables have
-    longer names than their documents."""
+    """Why a document cannot be parsed for its name alone; "" if it can: rows are UTF-8, records and tables have longer
+    names than their documents, and a key of a bucket may name another place as a path."""
+    parts = name.split("/")
     try:
-        lengths = [len(part.encode()) for part in name.split("/")]
+        lengths = [len(part.encode()) for part in parts]
     except UnicodeEncodeError:
         return "its name is not UTF-8; rename it"
+    if {"", ".", ".."}.intersection(parts):
+        return "a part of its name is empty, . or ..; rename it"
     if max(lengths) > LONGEST_NAME:
         return f"a part of its name has more than {LONGEST_NAME} bytes; shorten it"
     return ""

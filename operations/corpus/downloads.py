@@ -32,8 +32,8 @@ class Downloads:
         self._held: dict[str, Held] = {}
 
     @contextlib.contextmanager
-    def document(self, name: str) -> Iterator[Path | None]:
-        """A file with a document's bytes, or None for one that is gone. Raises StorageUnavailable."""
+    def document(self, name: str) -> Iterator[Path]:
+        """A file with a document's bytes. Raises Unreadable, StorageUnavailable."""
         with self._lock:
             if name not in self._held:
                 folder = Path(tempfile.mkdtemp(prefix="input-", dir=self._folder))
@@ -42,8 +42,9 @@ class Downloads:
             held.users += 1
         try:
             with held.loading:
-                there = held.path.is_file() or self._download(name, held.path)
-            yield held.path if there else None
+                if not held.path.is_file():
+                    self._download(name, held.path)
+            yield held.path
         finally:
             with self._lock:
                 held.users -= 1
@@ -51,10 +52,8 @@ class Downloads:
                     del self._held[name]
                     shutil.rmtree(held.path.parent, ignore_errors=True)
 
-    def _download(self, name: str, path: Path) -> bool:
+    def _download(self, name: str, path: Path) -> None:
         # Under another name first: a download that broke off must not be taken for the document.
         unfinished = path.with_name("unfinished")
-        there = self._job.patiently(lambda: self._job.input().download(name, unfinished))
-        if there:
-            unfinished.rename(path)
-        return there
+        self._job.fetch(name, unfinished)
+        unfinished.rename(path)

@@ -33,8 +33,9 @@ from . import cluster, engines, vlms
 from .arguments import Options
 from .documents import STATE, listed
 from .job import Job
-from .progress import Progress, set_aside_earlier
-from .run import left_to_do, run
+from .progress import Progress, earlier
+from .records import ASIDE, INCOMPLETE
+from .run import Todo, left_to_do, run
 from .storage import FolderStorage, Storage, open_storage
 
 # What a reader needs to know of this bundle's settings. Keys stay where they are: each node has its own.
@@ -52,31 +53,33 @@ def drive(options: Options) -> int:
     _check(source, out)
     settings = _settings()
     joined = cluster.joined(options.ray, options.cpus, dashboard=options.dashboard, lost=_lost)
-    with joined, engines.started(options.engines, settings, options.patience_s) as own:
+    with joined, engines.started(options.engines, options.patience_s) as own:
         job = _job(options, source, out, settings, (*options.vlms, *own))
-        documents, earlier, aside = left_to_do(
-            job, listed(source, job.made_with, _inside(source, out)), again=options.retry_failed
-        )
-        progress = Progress(len(documents), sum(one.size for one in documents), earlier, len(aside), terminal())
-        if not documents and not earlier and not aside:
+        todo = left_to_do(job, listed(source, job.made_with, _inside(source, out)), again=options.retry_failed)
+        if not any(todo):
             raise UsageError(f"INPUT {options.source}: holds no document; expected PDFs and images")
+        counts = {"done": todo.done, "incomplete": len(todo.incomplete), "set aside": len(todo.aside)}
+        progress = Progress(len(todo.left), sum(one.size for one in todo.left), counts, terminal())
         progress.say(
-            f"{plural(len(documents), 'document')} to parse, {earlier} done earlier"
-            + (f", {set_aside_earlier(aside)}" if aside else "")
+            f"{plural(len(todo.left), 'document')} to parse, {todo.done} done earlier"
+            + earlier(todo.incomplete, "incomplete", INCOMPLETE)
+            + earlier(todo.aside, "set aside", ASIDE)
             + f"; {ray.cluster_resources().get('CPU', 0):g} cores on {plural(len(ray.nodes()), 'node')}, "
             + plural(len(job.vlms), "VLM server")
         )
-        if documents:
-            run(job, documents, progress)
+        if todo.left:
+            run(job, todo.left, progress)
         progress.say(progress.summary())
-        out.put(f"{STATE}summary.json", json.dumps(_summary(progress, earlier, len(aside))).encode())
-    return 1 if progress.aside or progress.missing or progress.incomplete or aside else 0
+        out.put(f"{STATE}summary.json", json.dumps(_summary(progress, todo)).encode())
+    return 0 if _complete(progress, todo) else 1
 
 
 def _check(source: Storage, out: Storage) -> None:
     """Raises UsageError for storages that cannot be used."""
     if isinstance(source, FolderStorage) and not Path(source.url).is_dir():
         raise UsageError(f"INPUT {source.url}: no such folder")
+    if out.url == source.url:
+        raise UsageError(f"--out {out.url}: this is INPUT; expected another place, which may lie below INPUT")
     try:
         next(iter(source.entries()), None)
         out.put(f"{STATE}README", b"State of scripts/parse_corpus.py; without it, all documents are parsed again.\n")
@@ -129,9 +132,19 @@ async def _models(settings: Settings) -> Mapping[str, Any]:
         await readiness.close()
 
 
-def _summary(progress: Progress, earlier: int, aside: int) -> dict[str, Any]:
+def _complete(progress: Progress, todo: Todo) -> bool:
+    """Whether every page of every document is there, of earlier runs too."""
+    return not (progress.aside or progress.missing or progress.incomplete or todo.incomplete or todo.aside)
+
+
+def _summary(progress: Progress, todo: Todo) -> dict[str, Any]:
     return {
-        "documents": {"done": progress.done, "set_aside": progress.aside + aside, "earlier": earlier},
+        "documents": {
+            "done": progress.done,
+            "set_aside": progress.aside + len(todo.aside),
+            "earlier": todo.done,
+            "earlier_incomplete": len(todo.incomplete),
+        },
         "pages": {"read": progress.pages, "missing": progress.missing, "incomplete": progress.incomplete},
         "seconds": round(progress.seconds, 1),
     }

@@ -13,9 +13,10 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
-from docparser.errors import StorageUnavailable
+from docparser.errors import StorageAway, StorageUnavailable
 from docparser.settings import Settings
 
+from .documents import Unreadable
 from .storage import Storage, open_storage
 
 T = TypeVar("T")
@@ -77,6 +78,22 @@ class Job:
                 if time.monotonic() > deadline:
                     raise
                 time.sleep(AGAIN_S)
+
+    def fetch(self, name: str, path: Path) -> None:
+        """Write a document's bytes to ``path``. Raises Unreadable for one that is gone, or may not be read while its
+        storage can be used; StorageUnavailable."""
+        if not self.patiently(lambda: self._download(name, path)):
+            raise Unreadable("it is gone; it was there when the run began")
+
+    def _download(self, name: str, path: Path) -> bool:
+        storage = self.input()
+        try:
+            return storage.download(name, path)
+        except StorageAway:
+            raise
+        except StorageUnavailable as error:
+            next(iter(storage.entries()), None)  # raises if all is refused
+            raise Unreadable(f"it may not be read ({error.__cause__})") from error
 
 
 @functools.cache

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,15 +16,12 @@ from docparser.errors import ParserError, StorageUnavailable
 from file_types import HEAD_BYTES, format_of, refusal
 
 from . import records
-from .documents import Document, parts_of, split
+from .assembling import remove_former
+from .documents import Document, Unreadable, parts_of, split
 from .job import Job, at_work
 from .records import Outcome
 
 Row = dict[str, Any]
-
-
-class Unreadable(Exception):
-    """The document cannot be opened; the message says why."""
 
 
 class Opener:
@@ -35,6 +33,8 @@ class Opener:
 
     def __call__(self, row: Row) -> Iterator[Row]:
         document = Document.of(row)
+        for version in row["former"].split():
+            remove_former(self._job, dataclasses.replace(document, version=version))
         try:
             count, format = self._count(document)
         except Unreadable as error:
@@ -55,8 +55,7 @@ class Opener:
         """Pages and format. Raises Unreadable, StorageUnavailable."""
         with at_work() as folder:
             path = folder / "document"
-            if not self._job.patiently(lambda: self._job.input().download(document.name, path)):
-                raise Unreadable("it is gone; it was there when the run began")
+            self._job.fetch(document.name, path)
             format = format_at(path)
             try:
                 return _reader(self._job).count_pages(Spooled(str(path), format)), format

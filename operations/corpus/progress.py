@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TextIO
 
 from rich.console import Console
@@ -12,19 +12,19 @@ from rich.console import Console
 from batch.progress import MEANINGFUL, duration
 from bundle.progress import plural
 
-from .records import ASIDE
-
 EVERY_S = 10.0
 NAMES_SHOWN = 5
 RECENT_S = 60.0  # that the rate is taken over
 
 
-def set_aside_earlier(names: Sequence[str]) -> str:
-    """How many documents earlier runs have set aside, and the first names, as Python writes them: a name may hold what
-    a terminal would obey."""
+def earlier(names: Sequence[str], what: str, folder: str) -> str:
+    """How many documents earlier runs have left in a state, and the first names, as Python writes them: a name may hold
+    what a terminal would obey. ``folder`` has their records."""
+    if not names:
+        return ""
     shown = [*map(repr, names[:NAMES_SHOWN]), *["..."][: len(names) > NAMES_SHOWN]]
     return (
-        f"{len(names)} set aside earlier (--retry-failed tries them again; reasons: {ASIDE} below --out): "
+        f", {len(names)} {what} earlier (--retry-failed tries them again; records: {folder} below --out): "
         f"{', '.join(shown)}"
     )
 
@@ -34,12 +34,12 @@ class Progress:
     pages is not."""
 
     def __init__(
-        self, documents: int, size: int, earlier: int, earlier_aside: int, stream: TextIO, every_s: float = EVERY_S
+        self, documents: int, size: int, earlier: Mapping[str, int], stream: TextIO, every_s: float = EVERY_S
     ) -> None:
-        """``documents`` and ``size`` in bytes are left to do; earlier runs have done ``earlier`` documents, and set
-        ``earlier_aside`` aside."""
+        """``documents`` and ``size`` in bytes are left to do. ``earlier``: how many documents earlier runs have left
+        in which state."""
         self._console = Console(file=stream, highlight=False, soft_wrap=True)
-        self.documents, self._size, self._earlier, self._earlier_aside = documents, size, earlier, earlier_aside
+        self.documents, self._size, self._earlier = documents, size, earlier
         self._every_s = every_s
         self.done = self.aside = self.pages = self.missing = self.incomplete = 0
         self._bytes = 0
@@ -88,9 +88,10 @@ class Progress:
 
     def summary(self) -> str:
         return (
-            f"{self.done} of {plural(self.documents, 'document')} done, {self.aside} set aside, "
-            f"{self._earlier} done earlier"
-            + (f", {self._earlier_aside} set aside earlier" if self._earlier_aside else "")
+            f"{self.done} of {plural(self.documents, 'document')} done, {self.aside} set aside"
+            + "".join(
+                f", {count} {state} earlier" for state, count in self._earlier.items() if count or state == "done"
+            )
             + f". Pages: {self.pages} read in {duration(self.seconds)} "
             f"({self.pages / max(1e-3, self.seconds):.2f} a second), "
             f"{self.missing} missing, {self.incomplete} incomplete."

@@ -10,7 +10,7 @@ from typing import Any
 from . import records
 from .assembling import assemble, keep_part
 from .attempts import DEATHS, Counted
-from .documents import Document, Part
+from .documents import Document, Part, Unreadable
 from .downloads import Downloads
 from .job import Job
 from .page_service import PageService
@@ -40,25 +40,25 @@ class PartReader:
             outcome = Outcome(document.name, reason=row["reason"]) if row["reason"] else None
             return self._told(row, outcome, pages=0)
         if not self._attempts.begin(part.name):
-            return self._told(row, self._set_aside(document, part), pages=0)
-        outcome = self._read(document, part, row["format"])
+            reason = KILLED.format(first=part.first, last=part.last, deaths=DEATHS)
+            return self._told(row, self._set_aside(document, part, reason), pages=0)
+        try:
+            told = self._told(row, self._read(document, part, row["format"]), pages=part.last - part.first + 1)
+        except Unreadable as error:
+            told = self._told(row, self._set_aside(document, part, str(error)), pages=0)
         self._attempts.end(part.name)
-        return self._told(row, outcome, pages=part.last - part.first + 1)
+        return told
 
     def _read(self, document: Document, part: Part, format: str) -> Outcome | None:
+        """Raises Unreadable."""
         with self._downloads.document(document.name) as path:
-            if path is None:
-                outcome = Outcome(document.name, part.pages, reason="it is gone; it was there when it was opened")
-                self._job.patiently(lambda: records.keep(self._job.output(), document, outcome))
-                return outcome
             pages = self._pages.read(path, format, range(part.first, part.last + 1))
         if part.whole:
             return assemble(self._job, document, part.pages, format, pages)
         keep_part(self._job, part, pages)
         return None
 
-    def _set_aside(self, document: Document, part: Part) -> Outcome:
-        reason = KILLED.format(first=part.first, last=part.last, deaths=DEATHS)
+    def _set_aside(self, document: Document, part: Part, reason: str) -> Outcome:
         outcome = Outcome(document.name, part.pages, reason=reason)
         self._job.patiently(lambda: records.keep(self._job.output(), document, outcome))
         return outcome

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is kept of each document beside its outputs: that it is done, or why it is set aside.
+"""What is kept of each document beside its outputs: that it is done or incomplete, or why it is set aside.
 
 A record is one small object, written after all outputs of its document; what was half written has none. Its name holds
 the document's version, so one listing tells what is left to do, and nothing needs to be read.
@@ -13,14 +13,15 @@ import json
 from .documents import STATE, Document
 from .storage import Storage
 
-DONE, ASIDE = f"{STATE}done/", f"{STATE}aside/"
+DONE, INCOMPLETE, ASIDE = f"{STATE}done/", f"{STATE}incomplete/", f"{STATE}aside/"
+FOLDERS = (DONE, INCOMPLETE, ASIDE)
 END = ".json"
 
 
 @dataclasses.dataclass(frozen=True)
 class Outcome:
     """How a document ended. ``pages`` counts all, ``missing`` those that could not be read, ``incomplete`` those with
-    a block that could not be read. ``reason`` is why the document was set aside; "" if it is done."""
+    a block that could not be read. ``reason`` is why the document was set aside; "" if it is written."""
 
     document: str
     pages: int = 0
@@ -29,14 +30,22 @@ class Outcome:
     reason: str = ""
 
     @property
-    def done(self) -> bool:
-        return not self.reason
+    def folder(self) -> str:
+        """Where its record lies."""
+        return ASIDE if self.reason else INCOMPLETE if self.missing or self.incomplete else DONE
 
 
 def keep(storage: Storage, document: Document, outcome: Outcome) -> None:
     """The last step of a document. Raises StorageUnavailable."""
-    folder = DONE if outcome.done else ASIDE
-    storage.put(f"{folder}{document.key}{END}", json.dumps(dataclasses.asdict(outcome)).encode())
+    storage.put(f"{outcome.folder}{document.key}{END}", json.dumps(dataclasses.asdict(outcome)).encode())
+
+
+def ended(storage: Storage, document: Document) -> Outcome | None:
+    """How a document ended that is written; None for one that is not. Raises StorageUnavailable."""
+    for folder in (DONE, INCOMPLETE):
+        if record := storage.get(f"{folder}{document.key}{END}"):
+            return Outcome(**json.loads(record))
+    return None
 
 
 def keys(storage: Storage, folder: str) -> set[str]:
@@ -44,6 +53,6 @@ def keys(storage: Storage, folder: str) -> set[str]:
     return {entry.key.removeprefix(folder).removesuffix(END) for entry in storage.entries(folder)}
 
 
-def forget(storage: Storage, document: Document) -> None:
-    """Let a document that was set aside be tried again."""
-    storage.delete(f"{ASIDE}{document.key}{END}")
+def forget(storage: Storage, document: Document, folder: str) -> None:
+    """Let a document be tried again that has a record in ``folder``."""
+    storage.delete(f"{folder}{document.key}{END}")

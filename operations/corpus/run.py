@@ -7,14 +7,13 @@ Ray. So memory depends on the number of pages at work, not on the corpus.
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import hashlib
 import logging
 import os
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
 
 import ray
 import ray.data
@@ -70,15 +69,15 @@ def run(job: Job, documents: Sequence[Document], progress: Progress) -> None:
     for row in parts.iter_rows():
         progress.read(row["read"])
         if row["ended"]:
-            assembly.give_up(row)
-            progress.ended(row["size"], aside=bool(row["reason"]), missing=row["missing"], incomplete=row["incomplete"])
+            assembly.end(row)
         else:
             assembly.add(row)
     assembly.finish()
 
 
 class Assembly:
-    """Documents of several parts: counts what was read of each, and has it assembled when the last part is there."""
+    """Counts documents that have ended. Of those of several parts, counts what was read of each, and has it assembled
+    when the last part is there."""
 
     def __init__(self, job: Job, progress: Progress) -> None:
         self._job, self._progress = job, progress
@@ -98,13 +97,17 @@ class Assembly:
             self._running[self._task.remote(self._job, row)] = row
         self._collect(most=ASSEMBLIES_A_CORE * max(1, int(_cpus())))
 
-    def give_up(self, row: Row) -> None:
-        """Set aside a document of which one part cannot be read."""
-        if row["reason"] and row["parts"] > 1:
-            document = Document.of(row)
+    def end(self, row: Row) -> None:
+        """A document was assembled where it was read, or is set aside: each of its parts may say so."""
+        document = Document.of(row)
+        if document.key in self._given_up:
+            return
+        if row["parts"] > 1:
             self._read.pop(document.key, None)
             self._given_up.add(document.key)
             remove_parts(self._job, document)
+        aside = bool(row["reason"])
+        self._progress.ended(row["size"], aside=aside, missing=row["missing"], incomplete=row["incomplete"])
 
     def finish(self) -> None:
         self._collect(most=0)
@@ -130,16 +133,26 @@ def _cpus() -> float:
     return ray.cluster_resources().get("CPU", 1.0)
 
 
-def left_to_do(job: Job, documents: Iterator[Document], *, again: bool) -> tuple[list[Document], int, list[str]]:
-    """The documents that no earlier run has ended, how many are done, and the names of those that stay aside.
-    ``again``: those that were set aside are tried again. Raises StorageUnavailable."""
+class Todo(NamedTuple):
+    """``left``: the documents that no earlier run has ended. ``done`` counts the complete ones. The others are named:
+    ``incomplete`` have a page that is missing or incomplete, ``aside`` were set aside."""
+
+    left: list[Document]
+    done: int
+    incomplete: list[str]
+    aside: list[str]
+
+
+def left_to_do(job: Job, documents: Iterator[Document], *, again: bool) -> Todo:
+    """``again``: documents that are incomplete or set aside are tried again. Raises StorageUnavailable."""
     out = job.output()
-    done = records.keys(out, records.DONE)
-    aside = records.keys(out, records.ASIDE)
-    left, earlier, kept_aside = [], 0, list[str]()
+    done, incomplete, aside = (records.keys(out, folder) for folder in records.FOLDERS)
+    left, earlier, kept_incomplete, kept_aside = [], 0, list[str](), list[str]()
     for document in documents:
         if document.key in done:
             earlier += 1
+        elif document.key in incomplete and not again:
+            kept_incomplete.append(document.name)
         elif document.key in aside and not again:
             kept_aside.append(document.name)
         elif reason := unfit(document.name):
@@ -149,8 +162,17 @@ def left_to_do(job: Job, documents: Iterator[Document], *, again: bool) -> tuple
             records.keep(out, known_by, Outcome(document.name, reason=reason))
             kept_aside.append(document.name)
         else:
-            if document.key in aside:
-                with contextlib.suppress(KeyError):
-                    records.forget(out, document)
+            for folder, known in ((records.INCOMPLETE, incomplete), (records.ASIDE, aside)):
+                if document.key in known:
+                    records.forget(out, document, folder)
             left.append(document)
-    return left, earlier, kept_aside
+    return Todo(_with_former(left, (done, incomplete, aside)), earlier, kept_incomplete, kept_aside)
+
+
+def _with_former(documents: list[Document], ended: Iterable[set[str]]) -> list[Document]:
+    """``ended`` are keys of what earlier runs have ended."""
+    former: dict[str, set[str]] = {one.name: set() for one in documents}
+    for name, _, version in (key.rpartition("@") for keys in ended for key in keys):
+        if name in former:
+            former[name].add(version)
+    return [dataclasses.replace(one, former=" ".join(sorted(former[one.name] - {one.version}))) for one in documents]

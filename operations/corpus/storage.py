@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import shutil
 import threading
@@ -11,16 +12,19 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Protocol
 
-from docparser.errors import StorageUnavailable
+from docparser.errors import StorageAway, StorageUnavailable
 from docparser.s3.bucket import Bucket, Entry
 from tool_errors import UsageError
 
+REFUSED = (errno.EACCES, errno.EPERM, errno.ELOOP, errno.ENXIO)
+LOST = "lost+found"  # of a file system itself; only root can list it
 HIDDEN_PART = ".part"  # the end of the name of a file that is being written
 
 
 class Storage(Protocol):
     """A FolderStorage or a Bucket: objects by name, which is their path below it. An object appears whole or not
-    at all. Methods raise StorageUnavailable; any thread may call them."""
+    at all. Methods raise StorageUnavailable, which is StorageAway where another time may help; any thread may call
+    them."""
 
     @property
     def url(self) -> str: ...
@@ -57,16 +61,17 @@ class FolderStorage:
         return str(self._root)
 
     def entries(self, prefix: str = "") -> Iterator[Entry]:
-        for folder, folders, files in os.walk(self._root / prefix):
-            folders.sort()
+        """A folder that cannot be listed is an error: documents may lie below it."""
+        for folder, folders, files in os.walk(self._root / prefix, onerror=self._unlisted):
+            folders[:] = sorted(name for name in folders if name != LOST)
             for name in sorted(files):
                 path = Path(folder) / name
                 try:
-                    stat = path.stat()
+                    stat = _stat(path)
                 except FileNotFoundError:  # another node has just renamed or removed it
                     continue
                 except OSError as error:
-                    raise self._away(error) from error
+                    raise self._failed(error) from error
                 if not name.endswith(HIDDEN_PART):
                     yield Entry(path.relative_to(self._root).as_posix(), stat.st_size, stat.st_mtime)
 
@@ -76,7 +81,7 @@ class FolderStorage:
         except FileNotFoundError:
             return False
         except OSError as error:
-            raise self._away(error) from error
+            raise self._failed(error) from error
         return True
 
     def get(self, name: str) -> bytes | None:
@@ -85,7 +90,7 @@ class FolderStorage:
         except FileNotFoundError:
             return None
         except OSError as error:
-            raise self._away(error) from error
+            raise self._failed(error) from error
 
     def put(self, name: str, content: bytes) -> None:
         with self._part(name) as part:
@@ -96,7 +101,10 @@ class FolderStorage:
             shutil.copyfile(path, part)
 
     def delete(self, name: str) -> None:
-        (self._root / name).unlink(missing_ok=True)
+        try:
+            (self._root / name).unlink(missing_ok=True)
+        except OSError as error:
+            raise self._failed(error) from error
 
     def delete_all(self, prefix: str) -> None:
         shutil.rmtree(self._root / prefix, ignore_errors=True)
@@ -111,13 +119,29 @@ class FolderStorage:
             yield part
             part.replace(path)
         except OSError as error:
-            raise self._away(error) from error
+            raise self._failed(error) from error
         finally:
             with contextlib.suppress(OSError):
                 part.unlink()
 
-    def _away(self, error: OSError) -> StorageUnavailable:
-        return StorageUnavailable(f"{self._root} cannot be used ({error.strerror}).")
+    def _unlisted(self, error: OSError) -> None:
+        if not isinstance(error, FileNotFoundError):
+            words = (
+                f"{error.filename} cannot be listed ({error.strerror}); make it readable, or move it out of the way."
+            )
+            raise StorageUnavailable(words) from error
+
+    def _failed(self, error: OSError) -> StorageUnavailable:
+        refused = isinstance(error, shutil.SpecialFileError) or error.errno in REFUSED
+        return (StorageUnavailable if refused else StorageAway)(f"{self._root} cannot be used ({error}).")
+
+
+def _stat(path: Path) -> os.stat_result:
+    """Of the file; of the link itself where it leads to none."""
+    try:
+        return path.stat()
+    except OSError:
+        return path.lstat()
 
 
 def open_storage(url: str, option: str) -> Storage:

@@ -54,7 +54,10 @@ def test_documents_become_files_and_rows(parse: Parse, tmp_path: Path, vlms: lis
     assert "bad.pdf" in aside.name and "damaged" in json.loads(aside.read_text())["reason"]
     assert not list((out / "_corpus").rglob("*.jsonl")), "parts are removed once their document is done"
     summary = json.loads((out / "_corpus/summary.json").read_text())
-    assert summary["documents"] == {"done": 3, "set_aside": 1, "earlier": 0} and summary["pages"]["read"] == 11
+    assert (
+        summary["documents"] == {"done": 3, "set_aside": 1, "earlier": 0, "earlier_incomplete": 0}
+        and summary["pages"]["read"] == 11
+    )
 
 
 def test_what_is_done_is_not_touched_again(parse: Parse, tmp_path: Path, vlms: list[SimulatedVlm]) -> None:

@@ -7,23 +7,46 @@ import io
 
 import pytest
 
-from corpus.progress import Progress, set_aside_earlier
+from corpus import driver
+from corpus.progress import Progress, earlier
+from corpus.records import ASIDE
+from corpus.run import Todo
 
 
-@pytest.mark.parametrize(("aside", "said"), [(2, "30 done earlier, 2 set aside earlier."), (0, "30 done earlier.")])
-def test_the_summary_counts_what_earlier_runs_have_set_aside(aside: int, said: str) -> None:
-    assert f"0 of 0 documents done, 0 set aside, {said} Pages" in Progress(0, 0, 30, aside, io.StringIO()).summary()
+@pytest.mark.parametrize(
+    ("earlier", "said"),
+    [
+        ({"done": 30, "incomplete": 4, "set aside": 2}, "30 done earlier, 4 incomplete earlier, 2 set aside earlier."),
+        ({"done": 0, "incomplete": 0, "set aside": 0}, "0 done earlier."),
+    ],
+)
+def test_the_summary_counts_what_earlier_runs_have_left(earlier: dict[str, int], said: str) -> None:
+    assert f"0 of 0 documents done, 0 set aside, {said} Pages" in Progress(0, 0, earlier, io.StringIO()).summary()
 
 
-def test_documents_that_were_set_aside_are_named() -> None:
-    assert set_aside_earlier(["a.pdf", "b\x1b[2J.pdf"]).endswith(
+def test_documents_that_can_be_tried_again_are_named() -> None:
+    assert earlier([], "set aside", ASIDE) == ""
+    told = earlier(["a.pdf", "b\x1b[2J.pdf"], "set aside", ASIDE)
+    assert told.startswith(", 2 set aside earlier (") and told.endswith(
         "_corpus/aside/ below --out): 'a.pdf', 'b\\x1b[2J.pdf'"
     )
-    assert set_aside_earlier([f"{number}.pdf" for number in range(9)]).endswith("'4.pdf', ...")
+    assert earlier([f"{number}.pdf" for number in range(9)], "set aside", ASIDE).endswith("'4.pdf', ...")
 
 
 def test_an_estimate_waits_until_it_means_something() -> None:
-    progress = Progress(100, 1000, 0, 0, io.StringIO())
+    progress = Progress(100, 1000, {}, io.StringIO())
     for number in range(1, 12):
         progress.ended(10, aside=False, missing=0, incomplete=0)
         assert ("left" in progress.line()) == (number >= 10), progress.line()
+
+
+@pytest.mark.parametrize(
+    ("incomplete", "aside", "missing", "complete"),
+    [([], [], 0, True), (["a.pdf"], [], 0, False), ([], ["a.pdf"], 0, False), ([], [], 1, False)],
+)
+def test_what_earlier_runs_have_left_counts_too(
+    incomplete: list[str], aside: list[str], missing: int, complete: bool
+) -> None:
+    progress = Progress(1, 10, {}, io.StringIO())
+    progress.ended(10, aside=False, missing=missing, incomplete=0)
+    assert driver._complete(progress, Todo([], 30, incomplete, aside)) == complete

@@ -5,8 +5,13 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import errno
 import io
 import json
+import os
+import re
+import signal
+import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -14,6 +19,7 @@ from typing import Any
 
 import pytest
 
+import tool_errors
 from corpus import __main__ as parent
 from corpus import arguments, assembling, cluster, driver, opening, page_service, progress, reading, records, run
 from corpus.documents import Document, Part, listed
@@ -22,9 +28,9 @@ from corpus.page_service import PageRead, PageService
 from corpus.progress import Progress
 from corpus.reading import PartReader
 from corpus.records import Outcome
-from corpus.storage import FolderStorage
+from corpus.storage import FolderStorage, open_storage
 from docparser.documents.spool import Document as Spooled
-from docparser.errors import NotReady, StorageUnavailable
+from docparser.errors import NotReady, StorageAway, StorageUnavailable
 from docparser.parsing.fair_queue import Flow
 from docparser.parsing.result import PageOutcome
 from tool_errors import ServiceError, UsageError
@@ -40,7 +46,7 @@ def job(tmp_path: Path) -> Job:
 
 
 def row(name: str = "a.pdf", **more: Any) -> Row:
-    return {"name": name, "size": 7, "version": VERSION, **more}
+    return {"name": name, "size": 7, "version": VERSION, "former": "", **more}
 
 
 def kept(job: Job, folder: str) -> dict[str, Row]:
@@ -120,14 +126,33 @@ def test_a_document_becomes_rows_of_its_parts(job: Job, monkeypatch: pytest.Monk
     assert [(one["parts"], one["first"], one["last"]) for one in opening.Opener(job)(row())] == [(1, 1, 2)]
 
 
+def secret(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: Path) -> None:
+        raise PermissionError(errno.EACCES, "Permission denied", str(path))
+
+    path.write_bytes(b"%PDF-1.7")
+    monkeypatch.setattr("corpus.storage.shutil.copyfile", refuse)  # root may read everything
+
+
 @pytest.mark.parametrize(
-    ("content", "why"), [(None, "it is gone; it was there when the run began"), (b"plain words", "it ")]
+    ("make", "why"),
+    [
+        (lambda path, _: None, "it is gone; it was there when the run began"),
+        (lambda path, _: path.write_bytes(b"plain words"), "it "),
+        (lambda path, _: os.mkfifo(path), r"it may not be read \(`.*` is a named pipe\)"),
+        (lambda path, _: path.symlink_to("a.pdf"), r"it may not be read \(.*Too many levels"),
+        (secret, r"it may not be read \(.*Permission denied"),
+    ],
+    ids=["gone", "no document", "pipe", "loop", "secret"],
 )
-def test_what_cannot_be_opened_is_set_aside(job: Job, content: bytes | None, why: str) -> None:
-    if content is not None:
-        Path(job.source, "a.pdf").write_bytes(content)
-    (one,) = opening.Opener(job)(row())
-    assert one["read"] and one["reason"].startswith(why) and (one["parts"], one["pages"]) == (1, 0)
+def test_what_cannot_be_opened_is_set_aside(
+    job: Job, monkeypatch: pytest.MonkeyPatch, make: Callable[[Path, pytest.MonkeyPatch], None], why: str
+) -> None:
+    path = Path(job.source, "a.pdf")
+    make(path, monkeypatch)
+    assert [one.name for one in listed(job.input(), {})] == ["a.pdf"] * os.path.lexists(path)
+    (one,) = opening.Opener(dataclasses.replace(job, patience_s=-1))(row())
+    assert one["read"] and re.match(why, one["reason"]) and (one["parts"], one["pages"]) == (1, 0)
     assert kept(job, records.ASIDE)["a.pdf"]["reason"] == one["reason"]
 
 
@@ -198,15 +223,14 @@ def test_a_document_of_one_part_is_assembled_where_it_was_read(
         ({"read": True}, True, "", False),
         ({"read": True, "reason": "damaged"}, True, "damaged", False),
         ({}, False, "pages 2 to 3 ended 2 processes that read them", True),
-        ({}, True, "it is gone; it was there when it was opened", True),
+        ({}, True, "it is gone; it was there when the run began", True),
     ],
 )
 def test_a_part_that_is_not_read(
     job: Job, tmp_path: Path, more: Row, allowed: bool, reason: str, in_records: bool
 ) -> None:
     told = reader(job, tmp_path, SimulatedAttempts(allowed))(part_row(**more))
-    assert told["reason"] == reason and told["ended"] == bool(reason) and told["read"] in (0, 2)
-    assert told["read"] == 0 or "opened" in reason
+    assert told["reason"] == reason and told["ended"] == bool(reason) and told["read"] == 0
     assert ("a.pdf" in kept(job, records.ASIDE)) == in_records
 
 
@@ -242,7 +266,7 @@ def assembly(job: Job, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[run.As
     ray = SimulatedRay()
     monkeypatch.setattr(run, "ray", ray)
     monkeypatch.setattr(run, "from_parts", lambda _, document, pages, format: Outcome(document.name, pages, 1, 2))
-    counts = Progress(9, 99, 0, 0, io.StringIO())
+    counts = Progress(9, 99, {}, io.StringIO())
     yield run.Assembly(job, counts), ray, counts
 
 
@@ -271,16 +295,17 @@ def test_few_documents_are_assembled_at_once(assembly: tuple[run.Assembly, Simul
     assert counts.done == 5 and counts.aside == 0
 
 
-def test_a_document_that_was_given_up_is_not_assembled(
+def test_a_document_that_was_given_up_is_counted_once_and_not_assembled(
     job: Job, assembly: tuple[run.Assembly, SimulatedRay, Progress]
 ) -> None:
     made, ray, counts = assembly
     document = Document("a.pdf", 7, VERSION)
     job.output().put(Part(document, 5, 1, 1).name, b"{}")
     made.add(part_row(parts=2))
-    made.give_up(part_row(parts=2, reason="damaged"))
+    for _ in range(2):
+        made.end(part_row(parts=2, reason="damaged", missing=0, incomplete=0))
     made.add(part_row(parts=2))
-    assert (ray.begun, counts.done) == (0, 0) and not list(job.output().entries("_corpus/parts/"))
+    assert (ray.begun, counts.done, counts.aside) == (0, 0, 1) and not list(job.output().entries("_corpus/parts/"))
 
 
 def test_which_files_are_documents(tmp_path: Path) -> None:
@@ -292,30 +317,80 @@ def test_which_files_are_documents(tmp_path: Path) -> None:
 
 
 def test_what_is_left_to_do(job: Job) -> None:
-    done, aside, new = (Document(f"{name}.pdf", 7, VERSION) for name in ("done", "aside", "new"))
+    done, lost, part, aside, new = (
+        Document(f"{name}.pdf", 7, VERSION) for name in ("done", "lost", "part", "aside", "new")
+    )
     records.keep(job.output(), done, Outcome(done.name, 3))
+    records.keep(job.output(), lost, Outcome(lost.name, 3, missing=1))
+    records.keep(job.output(), part, Outcome(part.name, 3, incomplete=1))
     records.keep(job.output(), aside, Outcome(aside.name, reason="damaged"))
+    assert records.ended(job.output(), lost) == Outcome(lost.name, 3, missing=1)
     changed = dataclasses.replace(done, version="ba9876543210")
-    found = run.left_to_do(job, iter([done, aside, new, changed]), again=False)
-    assert found == ([new, changed], 1, ["aside.pdf"])
-    assert run.left_to_do(job, iter([done, aside]), again=True) == ([aside], 1, [])
-    assert kept(job, records.ASIDE) == {} and set(kept(job, records.DONE)) == {"done.pdf"}
+    found = run.left_to_do(job, iter([done, lost, part, aside, new, changed]), again=False)
+    assert found == ([new, dataclasses.replace(changed, former=VERSION)], 1, ["lost.pdf", "part.pdf"], ["aside.pdf"])
+    assert run.left_to_do(job, iter([done, lost, part, aside]), again=True) == ([lost, part, aside], 1, [], [])
+    assert kept(job, records.ASIDE) == kept(job, records.INCOMPLETE) == {} and set(kept(job, records.DONE)) == {
+        "done.pdf"
+    }
 
 
-def test_parts_become_one_document_and_are_removed(job: Job, monkeypatch: pytest.MonkeyPatch) -> None:
-    document = Document("a.pdf", 7, VERSION)
-    for first, last in ((1, 1), (2, 3), (4, 5)):
-        pages = [PageRead(number, {"page": number}, 0.5) for number in range(first, last + 1)]
+def test_former_outputs_are_gone_before_a_changed_document_is_opened(job: Job) -> None:
+    """Also where it is set aside then. What Ray repeats does not touch what was written since."""
+    former = Document("a.pdf", 7, "ba9876543210")
+    names = {"a.pdf/a.md", "a.pdf/a.docx", "a.pdf/images/00001-x.jpg", "corpus.parquet/a.pdf.parquet"}
+    others = {"a.pdf/own.txt", "a.pdf.pdf/a.md"}
+
+    def written() -> set[str]:
+        return {entry.key for entry in job.output().entries() if not entry.key.startswith("_corpus/")}
+
+    def write() -> None:
+        for name in names | others:
+            job.output().put(name, b"")
+
+    write()
+    records.keep(job.output(), former, Outcome(former.name, 3, incomplete=1))
+    opener = opening.Opener(job)
+    list(opener(row(former=former.version)))
+    assert written() == others and not kept(job, records.INCOMPLETE)
+    write()
+    list(opener(row(former=former.version)))
+    assert written() == names | others
+
+
+def answered(number: int) -> PageRead:
+    """A page as the parser answers for it."""
+    entry = {"markdown": {"text": f"text of page {number}", "images": {}}, "prunedResult": {"parsing_res_list": []}}
+    return PageRead(number, {"layoutParsingResults": [entry]}, 0.5)
+
+
+def keep_parts(job: Job, document: Document, *parts: tuple[int, int]) -> None:
+    for first, last in parts:
+        pages = [answered(number) for number in range(first, last + 1)]
         assembling.keep_part(job, Part(document, 5, first, last), pages)
-    read: list[int] = []
 
-    def assemble(job: Job, document: Document, pages: int, format: str, kept: Iterator[PageRead]) -> Outcome:
-        read.extend(page.number for page in kept)
-        return Outcome(document.name, pages)
 
-    monkeypatch.setattr(assembling, "assemble", assemble)
-    assert assembling.from_parts(job, document, 5, "PDF") == Outcome("a.pdf", 5) and read == [1, 2, 3, 4, 5]
-    assert not list(job.output().entries("_corpus/parts/"))
+def test_parts_become_one_document_and_are_removed(job: Job) -> None:
+    document = Document("a.pdf", 7, VERSION)
+    keep_parts(job, document, (1, 1), (2, 3), (4, 5))
+    for _ in range(2):  # Ray repeats a task whose node went away
+        assert assembling.from_parts(job, document, 5, "PDF") == Outcome("a.pdf", 5)
+        written = (job.output().get("a.pdf/a.md") or b"").decode()
+        assert written.split("\n\n") == [f"text of page {number}" for number in range(1, 5)] + ["text of page 5\n"]
+        assert not list(job.output().entries("_corpus/parts/"))
+
+
+def test_a_part_that_is_not_there_ends_no_document(job: Job) -> None:
+    document = Document("a.pdf", 7, VERSION)
+    keep_parts(job, document, (1, 1), (4, 5))
+    with pytest.raises(StorageAway, match="000002-000003.jsonl was written to .*/out and is not there"):
+        assembling.from_parts(dataclasses.replace(job, patience_s=-1), document, 5, "PDF")
+    assert {entry.key.split("/")[1] for entry in job.output().entries()} == {"parts"}
+
+
+def test_a_page_of_which_nothing_came_is_missing(job: Job) -> None:
+    outcome = assembling.assemble(job, Document("a.pdf", 7, VERSION), 3, "PDF", [answered(1), answered(3)])
+    assert outcome == Outcome("a.pdf", 3, missing=1)
+    assert set(kept(job, records.INCOMPLETE)) == {"a.pdf"} and not kept(job, records.DONE)
 
 
 def test_a_place_that_is_away_is_waited_for(job: Job, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -399,7 +474,7 @@ def test_the_rate_is_of_the_last_minute(monkeypatch: pytest.MonkeyPatch) -> None
     now = [0.0]
     monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])
     said = io.StringIO()
-    counts = Progress(3, 100, 0, 0, said)
+    counts = Progress(3, 100, {"done": 0}, said)
     for second, pages in ((50, 100), (55, 0), (100, 30), (109, 3)):
         now[0] = second
         counts.read(pages)
@@ -420,6 +495,19 @@ def test_the_rate_is_of_the_last_minute(monkeypatch: pytest.MonkeyPatch) -> None
 )
 def test_outputs_below_the_input_are_no_documents(source: str, out: str, inside: str) -> None:
     assert driver._inside(FolderStorage(Path(source)), FolderStorage(Path(out))) == inside
+
+
+@pytest.mark.parametrize(
+    ("source", "out"), [("{0}/in", "{0}/in/."), ("s3://bucket/scans", "s3://bucket/scans/")], ids=["folder", "bucket"]
+)
+def test_outputs_do_not_lie_among_the_documents(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, source: str, out: str
+) -> None:
+    (tmp_path / "in").mkdir()
+    monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
+    places = [open_storage(place.format(tmp_path), "INPUT") for place in (source, out)]
+    with pytest.raises(UsageError, match="^--out .*: this is INPUT; expected another place"):
+        driver._check(*places)
 
 
 def test_an_error_inside_rays_own_is_told_in_one_line() -> None:
@@ -458,3 +546,47 @@ def test_a_cluster_that_is_away_is_tried_again_with_patience(
     assert begun == [runs]
     monkeypatch.setattr(parent, "drive", lambda _: 1)
     assert parent.parse_corpus() == 1
+
+
+# Ends without an outcome, as a driver whose cluster went away; the second one when it is interrupted, else with 1.
+LOST_DRIVER = "raise SystemExit"
+ASKED_DRIVER = """
+import os, signal
+
+def deaf(*_):
+    os.write(int(os.environ["CORPUS_OUTCOME_FD"]), b"1\\n")
+    os._exit(1)
+
+signal.signal(signal.SIGALRM, deaf)
+signal.alarm(20)
+try:
+    os.kill(os.getppid(), signal.SIGTERM)
+    signal.pause()
+except KeyboardInterrupt:
+    pass
+"""
+
+
+@pytest.mark.parametrize(
+    "drivers", [[ASKED_DRIVER], [LOST_DRIVER, ASKED_DRIVER]], ids=["first", "after a lost cluster"]
+)
+def test_a_signal_ends_the_tool(monkeypatch: pytest.MonkeyPatch, drivers: list[str]) -> None:
+    handlers = {number: signal.getsignal(number) for number in parent.SIGNALS}
+    programs = iter(drivers)
+    real = subprocess.Popen
+
+    def begin(words: list[str], **how: Any) -> Any:
+        return real([words[0], "-c", next(programs)], **how)
+
+    monkeypatch.setattr(parent.subprocess, "Popen", begin)
+    monkeypatch.setattr(parent, "AGAIN_S", 0)
+    options = arguments.parse(["in", "--out", "out"])
+    monkeypatch.setattr(parent.arguments, "parse", lambda: options)
+    try:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # as in the background of a script
+        assert tool_errors.run(parent.parse_corpus) == tool_errors.INTERRUPTED
+        with pytest.raises(KeyboardInterrupt):  # between two drivers
+            signal.raise_signal(signal.SIGTERM)
+    finally:
+        for number, handler in handlers.items():
+            signal.signal(number, handler)

@@ -3,24 +3,27 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
+import botocore.exceptions
 import pytest
 
 from corpus import assembling, records
-from corpus.documents import Document, split, version
+from corpus.documents import Document, Unreadable, split, version
 from corpus.downloads import Downloads
 from corpus.job import Job
 from corpus.page_service import PageRead
 from corpus.records import Outcome
 from corpus.run import left_to_do
 from corpus.storage import FolderStorage, Storage, open_storage
-from docparser.errors import StorageUnavailable
-from tests.support.s3 import BucketServer
+from docparser.errors import StorageAway, StorageUnavailable
+from tests.support.s3 import BucketServer, S3Server
 from tests.support.swift import SwiftServer
 
 
@@ -53,13 +56,16 @@ def test_objects_come_and_go(storage: Storage, tmp_path: Path) -> None:
     assert list(storage.entries()) == []
 
 
-@pytest.mark.parametrize("name", [b"a/gbk\xb7\xa2.pdf", "发".encode() * 80 + b".pdf"], ids=["gbk", "long"])
+@pytest.mark.parametrize(
+    "name",
+    [b"a/gbk\xb7\xa2.pdf", "发".encode() * 80 + b".pdf", b"/a.pdf", b"a//b.pdf", b"a/../../b.pdf"],
+    ids=["gbk", "long", "absolute", "empty part", "above"],
+)
 def test_a_name_that_no_record_can_have_is_set_aside_and_ends_nothing(tmp_path: Path, name: bytes) -> None:
     job = Job(str(tmp_path / "in"), str(tmp_path / "out"), ("http://a/v1",), {}, {}, (), {}, False, 16, 5.0, 1)
     documents = [Document(os.fsdecode(name), 7, "0123456789ab"), Document("b.pdf", 7, "0123456789ab")]
     for _ in range(2):
-        left, done, aside = left_to_do(job, iter(documents), again=False)
-        assert left == documents[1:] and (done, aside) == (0, [documents[0].name])
+        assert left_to_do(job, iter(documents), again=False) == (documents[1:], 0, [], [documents[0].name])
     (kept,) = records.keys(job.output(), records.ASIDE)
     told = json.loads(job.output().get(f"{records.ASIDE}{kept}{records.END}") or b"")
     assert told["document"] == documents[0].name and "its name" in told["reason"]
@@ -68,11 +74,12 @@ def test_a_name_that_no_record_can_have_is_set_aside_and_ends_nothing(tmp_path: 
 @pytest.mark.server
 def test_a_record_says_that_a_document_is_done(storage: Storage) -> None:
     document, changed = Document("a/b c.pdf", 7, "0123456789ab"), Document("a/b c.pdf", 8, "ba9876543210")
-    records.keep(storage, document, Outcome(document.name, 3))
+    records.keep(storage, document, outcome := Outcome(document.name, 3))
+    assert (records.ended(storage, document), records.ended(storage, changed)) == (outcome, None)
     records.keep(storage, changed, Outcome(changed.name, reason="damaged"))
     assert records.keys(storage, records.DONE) == {document.key}
     assert records.keys(storage, records.ASIDE) == {changed.key}
-    records.forget(storage, changed)
+    records.forget(storage, changed, records.ASIDE)
     assert not records.keys(storage, records.ASIDE)
 
 
@@ -101,6 +108,51 @@ def test_a_file_that_is_being_written_is_not_there(tmp_path: Path) -> None:
         assert not list(storage.entries())
         raise OSError(28, "No space left on device")
     assert not list(tmp_path.iterdir())
+
+
+def refused(*_: object, **__: object) -> None:
+    raise PermissionError(errno.EACCES, "Permission denied", "/storage/b")
+
+
+def test_a_folder_that_cannot_be_listed_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "scandir", refused)
+    with pytest.raises(
+        StorageUnavailable, match=r"^/storage/b cannot be listed \(Permission denied\); make it readable"
+    ):
+        list(FolderStorage(tmp_path).entries())
+
+
+def test_a_file_systems_own_folder_is_not_listed(tmp_path: Path) -> None:
+    (tmp_path / "lost+found").mkdir()
+    (tmp_path / "lost+found/#7.pdf").write_bytes(b"%PDF")
+    assert not list(FolderStorage(tmp_path).entries())
+
+
+@pytest.mark.server
+def test_an_object_that_alone_is_refused_is_no_storage_that_is_away(
+    s3: S3Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in s3.environment.items():
+        monkeypatch.setenv(name, value)
+    job = Job(s3.bucket(), str(tmp_path), ("http://a/v1",), {}, {}, (), {}, False, 16, -1, 1)
+    client = job.input()._client  # type: ignore[attr-defined]  # a Bucket's
+
+    def refuse(**_: object) -> None:
+        answer = {"Error": {"Code": "InvalidObjectState"}, "ResponseMetadata": {"HTTPStatusCode": 403}}
+        raise botocore.exceptions.ClientError(answer, "GetObject")
+
+    monkeypatch.setattr(client, "get_object", refuse)
+    with pytest.raises(Unreadable, match=r"it may not be read \(.*InvalidObjectState"):
+        job.fetch("a.pdf", tmp_path / "a.pdf")
+    monkeypatch.setattr(client, "get_paginator", lambda _: SimpleNamespace(paginate=refuse))
+    with pytest.raises(StorageUnavailable, match="InvalidObjectState"):
+        job.fetch("a.pdf", tmp_path / "a.pdf")
+
+
+def test_a_record_that_cannot_be_removed_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Path, "unlink", refused)
+    with pytest.raises(StorageUnavailable, match="Permission denied"):
+        FolderStorage(tmp_path).delete("a.json")
 
 
 def test_a_version_is_of_file_and_options() -> None:
@@ -138,7 +190,7 @@ def test_a_document_is_downloaded_once_for_all_its_parts(tmp_path: Path, monkeyp
         asked.append(name)
         if len(asked) == 1:
             path.write_bytes(b"con")
-            raise StorageUnavailable("away for a moment")
+            raise StorageAway("away for a moment")
         return real(storage, name, path)
 
     monkeypatch.setattr(FolderStorage, "download", counted)
@@ -149,7 +201,6 @@ def test_a_document_is_downloaded_once_for_all_its_parts(tmp_path: Path, monkeyp
 
     def one() -> None:
         with downloads.document("a.pdf") as path:
-            assert path is not None
             read.append(path.read_bytes())
             together.wait(10)
 
@@ -161,5 +212,5 @@ def test_a_document_is_downloaded_once_for_all_its_parts(tmp_path: Path, monkeyp
     assert read == [b"content"] * 4
     assert asked == ["a.pdf"] * 2, "the first one broke off"
     assert not os.listdir(tmp_path / "work")
-    with downloads.document("gone.pdf") as path:
-        assert path is None
+    with pytest.raises(Unreadable, match="it is gone"), downloads.document("gone.pdf"):
+        pass

@@ -261,6 +261,7 @@ def test_a_server_that_knows_no_conditions_still_keeps_the_first(bucket, monkeyp
     [
         ("AccessDenied", 403, StorageUnavailable),
         ("SlowDown", 503, StorageAway),
+        ("TooManyRequests", 429, StorageAway),
         ("NoSuchBucket", 404, StorageAway),
         ("NoSuchKey", 404, StorageUnavailable),
     ],

@@ -27,6 +27,7 @@ CONNECTIONS = 32
 MISSING = ("404", "NoSuchKey", "NotFound")
 TAKEN = ("412", "PreconditionFailed", "ConditionalRequestConflict")
 UNKNOWN = ("501", "NotImplemented", "InvalidArgument")
+LATER = (408, 429)  # too slow, too many requests
 Failure = (botocore.exceptions.BotoCoreError, botocore.exceptions.ClientError)
 
 
@@ -189,7 +190,8 @@ def _refused(exc: Exception) -> bool:
     """Whether another time would not help. Swift answers NoSuchBucket while the part of it that knows is away."""
     if not isinstance(exc, botocore.exceptions.ClientError) or _no_bucket(exc):
         return False
-    return exc.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 500) < 500
+    status = exc.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 500)
+    return status < 500 and status not in LATER
 
 
 def _words(exc: Exception) -> str:
