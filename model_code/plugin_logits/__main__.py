@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Inputs and logits of every position by vLLM with the plugin: the other side of ``reference.logits``.
+"""Inputs and logits of every position by vLLM with the plugin: what eval_accuracy.py compares with transformers.
 
     python -m plugin_logits --model DIR --cases cases.safetensors --out plugin.safetensors [--dtype float32]
 

@@ -19,7 +19,7 @@ from .engine import model_of, request
 
 
 def logits(llm: LLM, case: Case) -> dict[str, torch.Tensor]:
-    """Inputs and logits of one case; names as in ``reference.logits``, patches in merge-block order."""
+    """Inputs and logits of one case; names as in ``ReferenceModel.logits``, patches in merge-block order."""
     model = model_of(llm)
     kept: dict[str, torch.Tensor] = {}
     patches: list[torch.Tensor] = []

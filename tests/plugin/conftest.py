@@ -25,7 +25,7 @@ def reference_python() -> Path:
 def full_shapes(reference_python: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Random weights in layers of the published shapes, two of each kind, and the published vocabulary."""
     directory = tmp_path_factory.mktemp("full") / "PaddleOCR-VL"
-    run_python(reference_python, "-m", "reference.random_checkpoint", "--out", directory)
+    run_python(reference_python, "-m", "random_checkpoints.make", "--out", directory)
     return directory
 
 

@@ -49,7 +49,7 @@ class Checkpoint:
         self.family, self.folder, self.path = family, folder, folder / (entry or ENTRIES[family])
         self.form = FAMILIES[family]
         words = ("--family", family, "--out", self.path, *(["--small"] if small else []))
-        run_python(reference, "-m", "reference.random_checkpoint", *words)
+        run_python(reference, "-m", "random_checkpoints.make", *words)
 
 
 class Made:
@@ -67,7 +67,7 @@ class Made:
         self.cases, out = self.folder / "cases.safetensors", self.folder / "reference.safetensors"
         save_cases(self.cases, [one.case(checkpoint.form) for one in self.conversations.values()])
         shared = ("--model", self.checkpoint, "--cases", self.cases, "--out", out)
-        run_python(reference, "-m", "reference.logits", *shared, "--new_tokens", new_tokens)
+        run_python(reference, "-m", "random_checkpoints.logits", *shared, "--new_tokens", new_tokens)
         self.reference = load_file(out)
 
     def of(self, index: int, name: str) -> torch.Tensor:

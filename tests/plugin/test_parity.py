@@ -50,7 +50,7 @@ def compare(directory: Path, cases: list[Case], reference: Path, folder: Path) -
     files = {side: folder / f"{side}.safetensors" for side in ("plugin", "reference")}
     shared = ("--model", directory, "--cases", folder / "cases.safetensors", "--out")
     run_python(sys.executable, "-m", "plugin_logits", *shared, files["plugin"])
-    run_python(reference, "-m", "reference.logits", *shared, files["reference"])
+    run_python(reference, "-m", "random_checkpoints.logits", *shared, files["reference"])
     ours, theirs = (load_file(files[side]) for side in ("plugin", "reference"))
     for index in range(len(cases)):
         check_inputs(ours, theirs, index)

@@ -73,7 +73,7 @@ def reference(demo_weights, reference_python, tmp_path_factory):
     cases = crops(AutoTokenizer.from_pretrained(demo_weights))
     save_cases(folder / "cases", cases)
     words = ("--model", demo_weights, "--cases", folder / "cases", "--out", folder / "theirs")
-    run_python(reference_python, "-m", "reference.logits", *words)
+    run_python(reference_python, "-m", "random_checkpoints.logits", *words)
     return cases, folder / "cases", load_file(folder / "theirs")
 
 

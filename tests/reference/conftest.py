@@ -16,8 +16,8 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 from PIL import Image
 
-from reference import random_checkpoint
-from reference.random_families import FAMILIES
+from random_checkpoints import make
+from random_checkpoints.families import FAMILIES
 from tests.support.paths import DEMO_VLM, GOLDEN
 from tool_errors import run
 
@@ -33,7 +33,7 @@ def demo() -> Path:
 def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Random weights in small layers."""
     folder = tmp_path_factory.mktemp("small")
-    random_checkpoint.save_checkpoint(folder, 1, 1, small=True, seed=0)
+    make.save_checkpoint(folder, 1, 1, small=True, seed=0)
     return folder
 
 

@@ -10,7 +10,8 @@ import pytest
 import torch
 from PIL import Image
 
-from reference import inference, pictures, random_checkpoint
+from random_checkpoints import make
+from reference import inference, pictures
 from reference.device import Device
 from tests.reference.golden import case
 from tests.support.paths import GOLDEN, ROOT
@@ -110,7 +111,7 @@ def test_pictures_of_every_kind(tmp_path):
 @pytest.mark.long
 @pytest.mark.model
 def test_published_layer_shapes(tool, tmp_path, capsys):
-    random_checkpoint.save_checkpoint(tmp_path / "full", 2, 2, small=False, seed=0)
+    make.save_checkpoint(tmp_path / "full", 2, 2, small=False, seed=0)
     words = ["--image", GOLDEN / "title.png", "--device", "cpu", "--dtype", "bfloat16", "--max_new_tokens", 2]
     assert tool(inference, "--model_path", tmp_path / "full", *words) == 0
     assert "title.png: 2 tokens" in capsys.readouterr().err

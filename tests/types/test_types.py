@@ -97,7 +97,7 @@ ROOMS = (
             "workshop/benchmarks/bench_serving.py",
         ),
     ),
-    Room("reference", ("model_code/reference",)),
+    Room("reference", ("model_code/reference", "workshop/random_checkpoints")),
     # Paddle has no types, so the environment that holds torch serves for all of the training.
     Room("reference", ("workshop/demo_training", *WITH_TORCH)),
     Room("tools", ("tests/bundle",)),

@@ -66,7 +66,7 @@ def in_environment(options: argparse.Namespace, module: str, *words: object) -> 
 
 
 def environment(**further: str) -> dict[str, str]:
-    folders = ("workshop/benchmarks", "model_code", "common")
+    folders = ("workshop/benchmarks", "workshop", "model_code", "common")
     return {**os.environ, "PYTHONPATH": os.pathsep.join(str(ROOT / folder) for folder in folders), **further}
 
 

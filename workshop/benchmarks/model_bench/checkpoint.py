@@ -19,7 +19,7 @@ import torch
 from safetensors.torch import save_file
 from torch import Tensor
 
-from reference.checkpoint_files import image_values, save_tokenizer
+from random_checkpoints.files import image_values, save_tokenizer
 
 from .crops import MAX_PIXELS, MERGE, MIN_PIXELS, PATCH
 from .inputs import HEADS, HIDDEN, INTERMEDIATE, TEXT, random_weights

@@ -52,8 +52,9 @@ class Child:
 def environment(name: str, threads: int) -> dict[str, str]:
     """Return a child's environment variables: our code, no network, the same number of threads for all implementations,
     our plugin only for ours."""
+    folders = ("workshop/benchmarks", "workshop", "model_code", "common")
     own = {
-        "PYTHONPATH": os.pathsep.join(str(ROOT / folder) for folder in ("workshop/benchmarks", "model_code", "common")),
+        "PYTHONPATH": os.pathsep.join(str(ROOT / folder) for folder in folders),
         "HF_HUB_OFFLINE": "1",
         "TRANSFORMERS_OFFLINE": "1",
         "VLLM_LOGGING_LEVEL": "WARNING",

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """A server for bench_serving.py: our model or the in-tree one, with the settings of `python -m vlm_server`.
 
-Run in benchmarks:
+Run in workshop/benchmarks:
 
-    ../.venvs/vlm/bin/python -m model_bench.serve --implementation ours|in_tree [--stages DIR] [-- words for vllm serve]
+    ../../.venvs/vlm/bin/python -m model_bench.serve --implementation ours|in_tree [--stages DIR] [-- words of vllm]
 
 With --stages it counts where its time goes (model_bench.stages). The launcher's variables (MODELS_DIR, VLM_MODEL,
 VLM_PORT, HARDWARE) choose weights, port and hardware.

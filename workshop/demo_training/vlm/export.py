@@ -17,7 +17,7 @@ import torch
 from safetensors.torch import save_file
 from tokenizers import Tokenizer
 
-from reference.checkpoint_files import image_values
+from random_checkpoints.files import image_values
 
 from . import tokenizer as tokens
 from .batches import DEVIATION, MEAN

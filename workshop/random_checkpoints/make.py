@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """A checkpoint of random weights, saved by transformers >= 5, for comparing implementations.
 
-    python -m reference.random_checkpoint --out DIR --vision-layers 2 --text-layers 2 [--small] [--seed 0]
+    python -m random_checkpoints.make --out DIR --vision-layers 2 --text-layers 2 [--small] [--seed 0]
         [--family paddleocr_vl|qwen2_vl|hunyuan_vl]
 
 Layer shapes are the published ones (transformers' defaults) unless --small is given. Its tokenizer is
-byte-level without merges. Qwen2-VL and HunyuanOCR are in random_families.
+byte-level without merges. Qwen2-VL and HunyuanOCR are in families.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from pathlib import Path
 import torch
 from transformers import PaddleOCRVLConfig, PaddleOCRVLForConditionalGeneration
 
-from .checkpoint_files import image_values, save_tokenizer
-from .random_families import FAMILIES, stir
+from .families import FAMILIES, stir
+from .files import image_values, save_tokenizer
 
 SMALL_VISION = {"hidden_size": 96, "intermediate_size": 256, "num_attention_heads": 4}
 SMALL_TEXT = {

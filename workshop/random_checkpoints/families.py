@@ -22,7 +22,7 @@ from transformers import (
     Qwen2VLForConditionalGeneration,
 )
 
-from .checkpoint_files import save_byte_tokenizer
+from .files import save_byte_tokenizer
 
 CLIP_MEAN, CLIP_STD = [0.48145466, 0.4578275, 0.40821073], [0.26862954, 0.26130258, 0.27577711]
 # Their order is that of their ids in the published vocabularies.

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Inputs and logits of every position by transformers >= 5, in float32 on the CPU unless told otherwise.
 
-    python -m reference.logits --model DIR --cases cases.safetensors --out reference.safetensors
+    python -m random_checkpoints.logits --model DIR --cases cases.safetensors --out reference.safetensors
 
 For case i the file written holds ``i.input_ids`` [n], ``i.logits`` [n, vocabulary] float32 and, with images,
 ``i.pixel_values`` [patches, ...] float32 in the processor's order and ``i.image_grid_thw`` [images, 3]; with videos the
@@ -14,10 +14,9 @@ import argparse
 import sys
 from pathlib import Path
 
+from reference.cases import load_cases
+from reference.device import DTYPES, Device, device_name
 from tool_errors import run
-
-from .cases import load_cases
-from .device import DTYPES, Device, device_name
 
 
 def main() -> int:
@@ -33,7 +32,7 @@ def main() -> int:
     import torch
     from safetensors.torch import save_file
 
-    from .model import ReferenceModel
+    from reference.model import ReferenceModel
 
     model = ReferenceModel(arguments.model, Device(arguments.device), arguments.dtype)
     results = {}
