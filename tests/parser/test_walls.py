@@ -27,7 +27,8 @@ ALLOWED: dict[str, set[str]] = {
     "logs": set(),
     "settings": set(),
     "traces": {"settings"},
-    "postgres": {"errors"},
+    "job_tables": set(),
+    "postgres": {"errors", "job_tables"},
     "s3": {"errors"},
     "weights": {"errors", "settings"},
     "contract": set(),
@@ -71,7 +72,7 @@ ALLOWED: dict[str, set[str]] = {
     },
     "parsing": {"contract", "documents", "errors", "settings", "traces", "worker"},
     "models": {"contract", "errors", "parsing", "settings", "vlm", "weights", "whole_page"},
-    "jobs.storage": {"contract", "errors", "postgres", "s3"},
+    "jobs.storage": {"contract", "errors", "job_tables", "postgres", "s3"},
     "jobs.callbacks": {"clients", "errors", "jobs.storage", "outbound", "settings"},
     "jobs": {
         "clients",

@@ -8,88 +8,19 @@ import sqlite3
 from pathlib import Path
 
 from docparser.errors import Incompatible, StorageUnavailable
+from docparser.job_tables import CALLBACKS, FIRST, LISTS, TRACES
 
 # The version rises only when an older release could not use the file any more; then a release that knows the older
 # version brings the file up to date when it opens it, and an older release refuses it (`Incompatible`).
 VERSION = 1
 APPLICATION_ID = 0x444A4F42  # "DJOB"; 0 in files of the releases before it
-SCHEMA = """
-CREATE TABLE jobs (
-    id TEXT PRIMARY KEY,
-    owner TEXT NOT NULL,
-    flow TEXT NOT NULL,
-    batch_id TEXT,
-    model TEXT NOT NULL,
-    file_name TEXT NOT NULL,
-    format TEXT NOT NULL,
-    options TEXT NOT NULL,
-    page_ranges TEXT,
-    idempotency_key TEXT,
-    fingerprint TEXT NOT NULL,
-    state TEXT NOT NULL,
-    error TEXT,
-    created REAL NOT NULL,
-    started REAL,
-    finished REAL,
-    document_pages INTEGER,
-    total_pages INTEGER,
-    bytes INTEGER NOT NULL,
-    turns REAL NOT NULL
-) WITHOUT ROWID;
-CREATE UNIQUE INDEX jobs_by_key ON jobs (owner, idempotency_key) WHERE idempotency_key IS NOT NULL;
-CREATE INDEX jobs_by_batch ON jobs (owner, batch_id) WHERE batch_id IS NOT NULL;
-CREATE INDEX active_jobs ON jobs (flow) WHERE state IN ('pending', 'running');
-CREATE INDEX ended_jobs ON jobs (finished) WHERE state NOT IN ('pending', 'running');
-CREATE TABLE steps (
-    job_id TEXT NOT NULL REFERENCES jobs (id) ON DELETE CASCADE,
-    number INTEGER NOT NULL,
-    state TEXT NOT NULL,
-    process TEXT,
-    attempts INTEGER NOT NULL DEFAULT 0,
-    not_before REAL NOT NULL DEFAULT 0,
-    error TEXT,
-    kind TEXT,
-    width INTEGER,
-    height INTEGER,
-    folder TEXT,
-    sha256 TEXT,
-    finished REAL,
-    changed INTEGER NOT NULL DEFAULT 0,
-    PRIMARY KEY (job_id, number)
-) WITHOUT ROWID;
-CREATE INDEX queued_steps ON steps (job_id, number) WHERE state = 'queued';
-CREATE INDEX running_steps ON steps (process) WHERE state = 'running';
-CREATE INDEX changed_steps ON steps (job_id, changed);
-CREATE INDEX finished_steps ON steps (finished) WHERE finished IS NOT NULL;
-CREATE TABLE flows (flow TEXT PRIMARY KEY, turns REAL NOT NULL) WITHOUT ROWID;
+CLOCK = """
 CREATE TABLE clock (value INTEGER NOT NULL);
-INSERT INTO clock VALUES (0);
+INSERT INTO clock VALUES (0)
 """
 # What came later and older releases need not know, by the name of a table, index or column of jobs that it makes;
 # `extend` adds it to their files.
-EXTENSIONS = {
-    "callbacks": """
-ALTER TABLE jobs ADD COLUMN callback TEXT;
-CREATE TABLE callbacks (
-    job_id TEXT NOT NULL REFERENCES jobs (id) ON DELETE CASCADE,
-    event TEXT NOT NULL,
-    id TEXT NOT NULL,
-    host TEXT NOT NULL,
-    state TEXT NOT NULL,
-    process TEXT,
-    attempts INTEGER NOT NULL DEFAULT 0,
-    not_before REAL NOT NULL,
-    created REAL NOT NULL,
-    status INTEGER,
-    error TEXT,
-    PRIMARY KEY (job_id, event)
-) WITHOUT ROWID;
-CREATE INDEX queued_callbacks ON callbacks (not_before) WHERE state = 'queued';
-CREATE INDEX sending_callbacks ON callbacks (process) WHERE state = 'sending';
-""",
-    "jobs_by_owner": "CREATE INDEX jobs_by_owner ON jobs (owner, created, id)",
-    "trace": "ALTER TABLE jobs ADD COLUMN trace TEXT",
-}
+EXTENSIONS = {"callbacks": CALLBACKS, "jobs_by_owner": LISTS, "trace": TRACES}
 TABLES = frozenset(("jobs", "steps", "flows", "clock"))
 
 
@@ -99,9 +30,8 @@ class Damaged(StorageUnavailable):
 
 def fill(connection: sqlite3.Connection, change: int) -> None:
     """Make the tables in an empty database. Changes are numbered from ``change``."""
-    for part in (SCHEMA, *EXTENSIONS.values()):
-        for statement in part.split(";\n"):
-            connection.execute(statement)
+    for part in (FIRST, CLOCK, *EXTENSIONS.values()):
+        _make(connection, part)
     connection.execute("UPDATE clock SET value = ?", (change,))
     connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
     connection.execute(f"PRAGMA user_version = {VERSION}")
@@ -114,13 +44,18 @@ def extend(connection: sqlite3.Connection) -> None:
     connection.execute("BEGIN IMMEDIATE")
     try:
         for part in _missing(connection):  # less, where another process was faster
-            for statement in part.split(";\n"):
-                connection.execute(statement)
+            _make(connection, part)
         connection.execute("COMMIT")
     except BaseException:
         with contextlib.suppress(sqlite3.Error):
             connection.execute("ROLLBACK")
         raise
+
+
+def _make(connection: sqlite3.Connection, part: str) -> None:
+    """Run what makes tables: SQLite keeps them by their keys, without numbers of rows of its own."""
+    for statement in part.replace("\n);", "\n) WITHOUT ROWID;").split(";\n"):
+        connection.execute(statement)
 
 
 def _missing(connection: sqlite3.Connection) -> list[str]:
