@@ -15,6 +15,7 @@ from paddlex.inference.pipelines.paddleocr_vl.pipeline import _PaddleOCRVLPipeli
 
 from docparser.contract.schemas import LABELS
 from docparser.errors import NotReady
+from docparser.page.layout_model import CONFIGURED
 from docparser.page.loop import load_config
 from docparser.settings import Settings
 from docparser.weights import pipeline_file, served_model
@@ -76,33 +77,28 @@ def test_a_version_answers_as_its_weights_are_told_apart(version: str):
     assert render(theirs.read_text(encoding="utf-8"), []) == f"<|begin_of_sentence|>{expected}"
 
 
-# Beside the layout's files, what the service sets itself in place of PaddleX's defaults.
-OWN = {"batch_size", "use_queues", "use_doc_preprocessor", "SubPipelines", "Serving", "use_ocr_for_image_block"}
+# What the service says itself, and what its own loop does not ask for.
+OWN = {"use_doc_preprocessor", "SubPipelines", "Serving", "use_ocr_for_image_block"}
+UNREAD = {"pipeline_name", "batch_size", "use_queues"}
 
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_a_pipeline_is_paddlexs(version: str):
     settings = of(version)
-    ours = load_config(pipeline_file(settings), served_model(settings))
+    ours = load_config(pipeline_file(settings))
     theirs = yaml.safe_load((PADDLEX / f"configs/pipelines/{version}.yaml").read_text(encoding="utf-8"))
     theirs.setdefault("use_seal_recognition", False)  # version 1's file leaves it out
-    modules, published = ours.pop("SubModules"), theirs.pop("SubModules")
-    assert {key: ours[key] for key in ours.keys() - OWN} == {key: theirs[key] for key in theirs.keys() - OWN}
-    for module in published.values():
-        for key in ("model_dir", "batch_size", "genai_config"):
-            module.pop(key, None)
-    for module in modules.values():
-        module.pop("batch_size", None)
-    assert modules == published
+    modules, published = ours.pop("SubModules"), theirs.pop("SubModules")["LayoutDetection"]
+    assert {key: ours[key] for key in ours.keys() - OWN} == {key: theirs[key] for key in theirs.keys() - OWN - UNREAD}
+    assert modules == {"LayoutDetection": {key: published[key] for key in CONFIGURED}}
+    assert published["model_name"] == served_model(settings).layout
     assert ours["use_ocr_for_image_block"] is False, "PaddleX's default where its file says nothing"
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_the_layout_model_that_belongs_to_a_version(version: str):
-    model = served_model(of(version))
-    config = load_config(pipeline_file(of(version)), model)
+def test_the_layout_classes_of_a_version(version: str):
+    config = load_config(pipeline_file(of(version)))
     layout = config["SubModules"]["LayoutDetection"]
-    assert layout["model_name"] == model.layout
     everything = set(range(len(LABELS)))
     assert set(layout["layout_merge_bboxes_mode"]) == everything
     assert layout["threshold"] == 0.3 or set(layout["threshold"]) == everything

@@ -41,8 +41,7 @@ from docparser.page.run import PageReading, PageRun, Picture, Replies
 from docparser.page.table_heads import head_rows
 from docparser.settings import Settings
 from docparser.vlm.client import Reply, VlmClient
-from docparser.weights import pipeline_file, served_model
-from served_weights.catalog import Model
+from docparser.weights import pipeline_file
 
 log = logging.getLogger(__name__)
 
@@ -66,7 +65,7 @@ class PageLoop:
     def __init__(self, settings: Settings) -> None:
         """Raises NotReady if the layout model or the configuration cannot be loaded."""
         began = time.monotonic()
-        self._config = load_config(pipeline_file(settings), served_model(settings))
+        self._config = load_config(pipeline_file(settings))
         # Paddle Inference keeps state per thread, and pages come from many: its models live in one thread.
         self._paddle = ThreadPoolExecutor(1, thread_name_prefix="paddle")
         self.layout = LayoutModel(settings, self._config, self._paddle)
@@ -200,18 +199,19 @@ class PageLoop:
             raise NotReady(f"SubPipelines.DocPreprocessor of the pipeline cannot be set up: {exc}") from exc
 
 
-def load_config(file: Path, model: Model) -> dict[str, Any]:
-    """The pipeline's configuration, with PaddleX's names for the model's version. Raises NotReady."""
+def load_config(file: Path) -> dict[str, Any]:
+    """The pipeline's configuration. Raises NotReady."""
     try:
         config = yaml.safe_load(file.read_text(encoding="utf-8"))
-        if name := model.signs.model_name:
-            config["SubModules"]["VLRecognition"]["model_name"] = name
-            config["pipeline_name"] = name.removesuffix("-0.9B")
     except (OSError, yaml.YAMLError) as exc:
         raise NotReady(f"PARSER_PIPELINE_CONFIG: {file} cannot be read ({exc})") from exc
-    except (KeyError, TypeError) as exc:
-        raise NotReady(f"PARSER_PIPELINE_CONFIG: {file} is no pipeline of PaddleOCR-VL ({exc!r})") from exc
-    return config
+    match config:
+        case {"SubModules": {"LayoutDetection": dict()}}:
+            return config
+    raise NotReady(
+        f"PARSER_PIPELINE_CONFIG: {file} is no pipeline of PaddleOCR-VL, which has SubModules.LayoutDetection. Name "
+        "another, or leave it empty."
+    )
 
 
 def _heads(blocks: Blocks, replies: Replies) -> dict[int, int]:
