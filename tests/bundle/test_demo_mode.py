@@ -13,11 +13,12 @@ import pytest
 from bundle.compose import containers as containers_module
 from bundle.compose import project
 from bundle.demo import arguments, mode
+from bundle.local_mode.services import Services
 from bundle.settings import LocalSettings
 from tool_errors import ServiceError, UsageError
 
 
-class SimulatedServices:
+class SimulatedServices(Services):
     def __init__(self, running: bool) -> None:
         self._running = running
 
@@ -25,7 +26,7 @@ class SimulatedServices:
         return self._running
 
 
-class SimulatedContainers:
+class SimulatedContainers(containers_module.Containers):
     """An engine as the words say: `engine`, `images`, `containers`, `broken` (a build fails)."""
 
     def __init__(self, *words: str) -> None:

@@ -4,33 +4,16 @@
 from __future__ import annotations
 
 import argparse
-from typing import Protocol
 
+from bundle.compose.containers import Containers
 from bundle.demo.prepare import environments
 from bundle.environments.setup import is_ready
+from bundle.local_mode.services import Services
 from bundle.progress import say
 from tool_errors import ToolError
 
 
-class LocalServices(Protocol):
-    """What the choice asks of the services in local mode."""
-
-    def running(self) -> bool: ...
-
-
-class ContainerServices(Protocol):
-    """What the choice asks of the services in containers."""
-
-    def suits_this_machine(self) -> bool: ...
-
-    def has_images(self) -> bool: ...
-
-    def exist(self) -> bool: ...
-
-    def build(self) -> None: ...
-
-
-def choose(options: argparse.Namespace, services: LocalServices, containers: ContainerServices) -> str:
+def choose(options: argparse.Namespace, services: Services, containers: Containers) -> str:
     """Return `docker` or `local`. With `--mode auto`: what runs already; else docker if an engine answers.
 
     Auto takes local mode if there are no images while local mode's environments are there, and, with a message, if the
