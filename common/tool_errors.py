@@ -73,13 +73,19 @@ def with_place(message: str, env: Mapping[str, str] = os.environ) -> str:
 def run(command: Callable[[], int | None], interrupted: str = "interrupted") -> int:
     """Call a command and return its exit status; None counts as 0.
 
-    A ToolError becomes one line on stderr and its own status. Ctrl-C prints ``interrupted`` and becomes 130.
+    A ToolError becomes one line on stderr and its own status, as does a reader of stdout that went away. Ctrl-C prints
+    ``interrupted`` and becomes 130.
     """
     try:
         return command() or 0
     except ToolError as error:
         print(f"error: {with_place(str(error))}", file=sys.stderr)
         return error.exit_status
+    except BrokenPipeError:
+        # The interpreter must not try to flush it once more.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        print("error: the reader of the output went away before everything was written", file=sys.stderr)
+        return FAILED
     except KeyboardInterrupt:
         print(interrupted, file=sys.stderr)
         return INTERRUPTED

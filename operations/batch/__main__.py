@@ -10,14 +10,13 @@ import argparse
 import asyncio
 import contextlib
 import fcntl
-import os
 import signal
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tool_errors import INTERRUPTED, RESUMABLE, ServiceError, ToolError, UsageError
+from tool_errors import INTERRUPTED, RESUMABLE, ServiceError, UsageError, run
 
 from . import arguments
 
@@ -117,22 +116,22 @@ async def interruptible(options: argparse.Namespace) -> int:
         return INTERRUPTED
 
 
-def main() -> int:
-    """Run the procedure and return the exit status; an error becomes one line on stderr."""
-    options = arguments.parse()
+def parse_alone(options: argparse.Namespace) -> int:
+    """The procedure in a folder of results that no other run writes to. Raises ToolError."""
     try:
         with exclusive(options.out):
             return asyncio.run(interruptible(options))
-    except ToolError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return error.exit_status
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 1
+        raise
     except OSError as error:
         place = error.filename or f"--out {options.out}"
-        print(f"error: {place}: {error.strerror or error}; run the same command again to go on", file=sys.stderr)
-        return UsageError.exit_status
+        raise UsageError(f"{place}: {error.strerror or error}; run the same command again to go on") from error
+
+
+def main() -> int:
+    """Run the procedure and return the exit status; an error becomes one line on stderr."""
+    options = arguments.parse()
+    return run(lambda: parse_alone(options), RESUMABLE)
 
 
 if __name__ == "__main__":

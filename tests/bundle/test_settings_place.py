@@ -3,6 +3,10 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+
 import pytest
 
 from tests.support.kubernetes import one, rendered
@@ -65,3 +69,17 @@ def test_how_a_command_ends_is_its_status(capsys: pytest.CaptureFixture[str], en
     assert run(command, "interrupted; run it again") == status
     said = {130: "interrupted; run it again\n"}.get(status, "error: why\n" if isinstance(ends, ToolError) else "")
     assert capsys.readouterr() == ("", said)
+
+
+def test_whoever_reads_the_output_may_go_away():
+    """The interpreter, which flushes stdout at its end, says nothing of it either."""
+    theirs, ours = os.pipe()
+    os.close(theirs)
+    words = "import tool_errors; raise SystemExit(tool_errors.run(lambda: print('x', flush=True)))"
+    env = {"PYTHONPATH": str(ROOT / "common")}
+    with os.fdopen(ours, "w") as closed:
+        done = subprocess.run(
+            [sys.executable, "-c", words], stdout=closed, stderr=subprocess.PIPE, env=env, text=True, check=False
+        )
+    assert done.returncode == 1
+    assert done.stderr == "error: the reader of the output went away before everything was written\n"

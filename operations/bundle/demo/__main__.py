@@ -18,7 +18,7 @@ from bundle.local_mode.services import Services
 from bundle.paths import RUN_DIR, shown
 from bundle.progress import plural, say, step
 from bundle.settings import LocalSettings
-from tool_errors import ToolError
+from tool_errors import run
 
 PAGE_SECONDS = 600
 # In docker mode only the parser reads the documents, so their numbers of pages are not known here.
@@ -78,19 +78,10 @@ def main(words: list[str]) -> int:
     """Run the procedure and return the exit status; an error becomes one line on stderr."""
     interrupts.raise_interrupted()
     try:
-        run_demo(words)
-    except ToolError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return error.exit_status
-    except BrokenPipeError:
-        # Whoever read the Markdown has gone; the interpreter must not try to flush it once more.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        print("error: stdout was closed before all pages were written", file=sys.stderr)
-        return 1
+        return run(lambda: run_demo(words))
     except interrupts.Interrupted as interrupted:
         print("interrupted; everything that this call started is stopped", file=sys.stderr)
         return interrupted.status
-    return 0
 
 
 if __name__ == "__main__":
