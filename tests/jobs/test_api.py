@@ -110,7 +110,9 @@ def test_other_forms_of_a_submission(parser):
     inside = "data:application/pdf;base64," + base64.b64encode(pdf(1)).decode()
     accepted = client.post(JOBS, json=url | {"fileUrl": inside, "optionalPayload": {"visualize": False}})
     assert parser.ended(accepted.json()["data"]["jobId"])["state"] == "done"
-    assert client.post(JOBS, content=b"[", headers={"Content-Type": "application/json"}).status_code == 400
+    for kind in ("application/json", "Application/JSON", "application/job+json; charset=utf-8"):
+        unfinished = client.post(JOBS, content=b"[", headers={"Content-Type": kind})
+        assert unfinished.status_code == 400 and "JSON" in unfinished.json()["msg"], kind
 
 
 def test_documents_that_cannot_be_opened_fail_with_the_reason(parser):

@@ -25,7 +25,7 @@ from docparser.documents.intake import DocumentIntake
 from docparser.errors import InvalidDocument, InvalidJob, InvalidRequest
 from docparser.http.errors import SafeJSON, new_log_id
 from docparser.http.gate import client_of
-from docparser.http.strict_reading import StrictRoute, body_of, field, form_of
+from docparser.http.strict_reading import StrictRoute, body_of, field, form_of, says_json
 from docparser.jobs.service import JobService
 from docparser.jobs.submission import MAX_ID, Submission, check_submission
 from docparser.models.served_model import ServedModel
@@ -38,7 +38,7 @@ HOW_TO_SEND = "send the document itself, as the part `file` of multipart/form-da
 async def read_submission(request: Request, served: ServedModel, intake: DocumentIntake) -> AsyncIterator[Submission]:
     """The submission in ``request``; its document is open as long as the context. Raises InvalidJob."""
     key = request.headers.get("idempotency-key")
-    if is_json(request):
+    if says_json(request):
         fields = await _json(request)
         async with _document(request, fields, intake) as document:
             name = _last_part(fields["fileUrl"])
@@ -55,10 +55,6 @@ async def read_submission(request: Request, served: ServedModel, intake: Documen
         yield await asyncio.to_thread(
             check_submission, fields, file.file, file_name=name, idempotency_key=key, served=served
         )
-
-
-def is_json(request: Request) -> bool:
-    return request.headers.get("content-type", "").startswith("application/json")
 
 
 async def _json(request: Request) -> dict[str, Any]:
@@ -160,7 +156,7 @@ class JobRoute(StrictRoute):
     document = "fileUrl"
 
     def reads_json(self, request: Request) -> bool:
-        return is_json(request)
+        return says_json(request)
 
 
 def answer(data: SubmittedJob | Job | Batch | ListedJobs | CancelledJob | RetriedJob) -> JSONResponse:
