@@ -13,7 +13,7 @@ from typing import Any, cast
 import pytest
 from pydantic import ValidationError
 
-from docparser.contract.options import page_options
+from docparser.contract.options import Tasks, page_options
 from docparser.contract.priority import with_priority
 from docparser.contract.schemas import ParseOptions
 from docparser.documents.spool import Document
@@ -112,9 +112,13 @@ class Counted:
         self.page, self.waited = scheduler.record, scheduler.waited
 
 
+async def not_the_demo() -> bool:
+    return False
+
+
 def service(scheduler: Scheduler, **settings: Any) -> ParseService:
-    own = Settings(text_layer="off", **settings)
-    return ParseService(own, cast(PageScheduler, scheduler), cast(Metrics, Counted(scheduler)))
+    own, tasks = Settings(text_layer="off", **settings), Tasks("the VLM", None)
+    return ParseService(own, cast(PageScheduler, scheduler), cast(Metrics, Counted(scheduler)), tasks, not_the_demo)
 
 
 def pages_of(

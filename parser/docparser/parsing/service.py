@@ -29,23 +29,12 @@ from docparser.parsing.scheduler import PageScheduler
 from docparser.settings import Settings
 from docparser.worker.messages import JoinClientPages, JoinPages, SentHead
 
-ALL_TASKS = Tasks("the VLM", None)
-
-
-async def not_the_demo() -> bool:
-    return False
-
 
 class ParseService:
     """``request_id`` in the methods goes to the VLM with each call. A ``Flow`` takes turns with other flows."""
 
     def __init__(
-        self,
-        settings: Settings,
-        scheduler: PageScheduler,
-        metrics: Metrics,
-        tasks: Tasks = ALL_TASKS,
-        vlm_is_demo: Knows = not_the_demo,
+        self, settings: Settings, scheduler: PageScheduler, metrics: Metrics, tasks: Tasks, vlm_is_demo: Knows
     ) -> None:
         """``tasks`` are those that the VLM was trained to do; ``vlm_is_demo`` says whether it has the demo weights."""
         self._settings = settings
