@@ -5,12 +5,12 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-import re
 import unicodedata
 
 import numpy as np
 
 from docparser.own_text.characters import AFTER_BLANK, PIECE, Characters
+from docparser.places.atoms import is_ideograph
 from docparser.places.box import Box, around
 
 ABOVE, BELOW = 0.75, 0.2  # ems from the baseline to the ends of a line's band; a line has what has its middle in it
@@ -23,8 +23,6 @@ OVER = 0.5  # of a letter's width: two that lie over each other as far have no o
 INITIAL = 1.8  # of a line's letters: a larger one stands before several lines
 COLUMN = 0.5  # of the steps from character to character: more of them downwards, and the writing is vertical
 SHIFT = 1 << 24  # pixels, so that a baseline above the page is a number above 0
-IDEOGRAPHS = re.compile(r"[\u1100-\u11ff\u2e80-\u9fff\uac00-\ud7af\uf900-\ufaff\ufe30-\ufe4f\uff00-\uffef]")
-SPACED = re.compile(r"[\uac00-\ud7af]")  # Hangul has blanks between words
 HYPHENS = "-\u2010\u00ad"
 RAISED = str.maketrans("0123456789+-\u2212=()", "⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻⁻⁼⁽⁾")  # without its level, 10³ would be another number
 
@@ -84,7 +82,7 @@ def paragraph(lines: tuple[Line, ...]) -> str:
     """The lines as one text: blanks between them (none between ideographs), hyphens of line ends taken out."""
     text, broken = "", False
     for line in lines:
-        if text and not (_ideograph(text[-1]) and _ideograph(line.text[0])) and not broken:
+        if text and not (is_ideograph(text[-1]) and is_ideograph(line.text[0])) and not broken:
             text += " "
         text += line.text
         if broken := line.broken:
@@ -163,7 +161,7 @@ def _lines(each: np.ndarray, em: np.ndarray, line: np.ndarray, script: np.ndarra
     gap[1:] = (boxes[1:, first] - boxes[:-1, last]) / np.maximum(em[1:], em[:-1])
     another = np.diff(line, prepend=-1) != 0
     off_line = np.diff(script, prepend=script[0]) != 0
-    ideograph = np.array([bool(_ideograph(letter)) for letter in map(chr, codes.tolist())])
+    ideograph = np.array([is_ideograph(letter) for letter in map(chr, codes.tolist())])
     wide = np.where(ideograph | np.roll(ideograph, 1), WIDE_GAP_OF_IDEOGRAPHS, WIDE_GAP)
     said = (each["flags"] & AFTER_BLANK > 0) & (gap > np.where(off_line, GAP_AT_SCRIPT, GAP))
     blank = another | ((said | (gap > wide)) & (each["flags"] & PIECE == 0))
@@ -201,7 +199,3 @@ def _line(words: list[Word], down: bool) -> Line:
 
 def _broken(line: str, following: str) -> bool:
     return len(line) > 1 and line[-1] in HYPHENS and line[-2].isalpha() and following[:1].islower()
-
-
-def _ideograph(letter: str) -> bool:
-    return bool(IDEOGRAPHS.match(letter)) and not SPACED.match(letter)

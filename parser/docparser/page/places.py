@@ -17,7 +17,7 @@ from docparser.contract.schemas import Places
 from docparser.html_tables import read_tables
 from docparser.page.alignment import letters_of
 from docparser.page.ground import Ground, lines_of
-from docparser.places.atoms import FORMULA, IDEOGRAPH, SPACED, Atom, atoms_of, text_width
+from docparser.places.atoms import FORMULA, Atom, atoms_of, is_ideograph, text_width
 from docparser.places.box import Box, around
 from docparser.places.ink import cut
 from docparser.places.laying import Effort, Laid, lay
@@ -70,10 +70,8 @@ def _texts(content: str, laid: Sequence[Laid], kind: Places) -> list[TextPlace]:
 
 
 def _goes_on(content: str, before: Laid, after: Laid) -> bool:
-    """Whether the two are of one word: ideographs are words of their own, syllables of Hangul are not."""
-    return before.end == after.start and not any(
-        IDEOGRAPH.match(sign) and not SPACED.match(sign) for sign in (content[before.end - 1], content[after.start])
-    )
+    """Whether the two are of one word."""
+    return before.end == after.start and not any(map(is_ideograph, (content[before.end - 1], content[after.start])))
 
 
 def _place(content: str, group: Sequence[Laid]) -> TextPlace:

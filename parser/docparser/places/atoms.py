@@ -55,6 +55,11 @@ def width(character: str) -> int:
     return CAPITAL if character.isupper() else OTHER
 
 
+def is_ideograph(sign: str) -> bool:
+    """Whether it is a word of its own. Syllables of Hangul are not."""
+    return bool(IDEOGRAPH.match(sign)) and not SPACED.match(sign)
+
+
 def text_width(text: str) -> float:
     """In ems."""
     return sum(map(width, text)) / UNITS
