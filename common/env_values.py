@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import difflib
+import ipaddress
 import re
 from collections.abc import Collection, Mapping
 
@@ -60,6 +61,14 @@ def port(env: Mapping[str, str], name: str, default: int) -> int:
         return whole(env, name, default, 1, 65535)
     except WrongValue as error:
         raise WrongValue(name, error.value, "a port number from 1 to 65535") from None
+
+
+def is_loopback(address: str) -> bool:
+    """Whether only this machine reaches what listens at ``address``. An IPv6 address may have brackets."""
+    try:
+        return ipaddress.ip_address(address.strip("[]")).is_loopback
+    except ValueError:
+        return address == "localhost"
 
 
 def is_link(name: str, value: str) -> bool:

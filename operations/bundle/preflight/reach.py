@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import ipaddress
 import json
 import re
 from collections.abc import Iterator
@@ -11,7 +10,7 @@ from collections.abc import Iterator
 import declared_settings
 from bundle.compose.images import PARSER
 from bundle.preflight.machine import Finding, Machine, passed
-from env_values import WrongValue
+from env_values import WrongValue, is_loopback
 
 STATE, MOUNT = "paddleocr-vl_parser-state", "/var/lib/paddleocr-vl"
 # The parser reads what may follow the hash: docparser/clients/keys.py.
@@ -78,13 +77,6 @@ def check_keys(machine: Machine) -> Iterator[Finding]:
         said = "not asked for (PARSER_AUTH=off)" if off else f"{len(entries)} in PARSER_API_KEYS" if entries else ""
         said = said or (f"in {file}" if file else f"{kept} in the volume {STATE}" if kept else "")
         yield passed("keys", said or f"none needed, only {host} is open")
-
-
-def is_loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
 
 
 CHECKS = (check_port, check_keys)

@@ -8,7 +8,6 @@ mistake changes nothing: the keys stay as they were, and the log names the line.
 from __future__ import annotations
 
 import asyncio
-import ipaddress
 import logging
 import os
 from pathlib import Path
@@ -16,6 +15,7 @@ from pathlib import Path
 from docparser.clients.keys import Key, digest, parse_entry
 from docparser.errors import NotReady
 from docparser.settings import Settings
+from env_values import is_loopback
 
 log = logging.getLogger(__name__)
 
@@ -149,12 +149,3 @@ def _stamp(path: Path) -> Stamp:
     except OSError:
         return None
     return found.st_mtime_ns, found.st_size, found.st_ino
-
-
-def is_loopback(address: str) -> bool:
-    if address == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(address.strip("[]")).is_loopback
-    except ValueError:
-        return False

@@ -26,6 +26,7 @@ def test_a_port_that_our_own_parser_holds(tmp_path: Path):
         {"PARSER_AUTH": "off"},
         {"PARSER_API_KEYS_FILE": "/run/keys"},
         {"PARSER_BIND": "::1"},
+        {"PARSER_BIND": "[::1]"},
     ],
 )
 def test_a_parser_that_is_open_to_none_without_a_key(tmp_path: Path, values: dict[str, str]):

@@ -21,6 +21,7 @@ from docparser.jobs.storage.data_folder import FolderFiles
 from docparser.jobs.submission import select_pages
 from docparser.outbound import AddressRefused, GuardedClient, ListedHosts, is_public
 from docparser.settings import Settings
+from env_values import is_loopback
 from tests.fuzz.choices import Choices
 from tests.fuzz.verdict import Broken
 
@@ -122,7 +123,7 @@ def key_headers(text: str, choices: Choices) -> None:
     if ring.find(admission.sent_key({choices.one((b"authorization", b"x-api-key")): sent})) is not None:
         raise Broken("an unknown key has an owner")
     admission.needs_key(choices.one(("GET", "POST", "DELETE")), text)
-    if key_ring.is_loopback(text) and not text.strip("[]").startswith(("127.", "localhost", "::", "0")):
+    if is_loopback(text) and not text.strip("[]").startswith(("127.", "localhost", "::", "0")):
         raise Broken("an address is taken for loopback")
 
 
