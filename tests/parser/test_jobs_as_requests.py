@@ -103,7 +103,7 @@ class Evil:
 
 @pytest.mark.parametrize("name", ["frozen.json", "frozen-0000.png"])
 def test_a_page_that_was_exchanged_is_read_again_and_runs_nothing(parser, tmp_path, name):
-    mark = tmp_path / "ran"
+    mark, state = tmp_path / "ran", {}
     for _ in range(5):  # on a busy machine a page may be joined before it is seen here
         job_id = parser.job(HANDBOOK.read_bytes(), optionalPayload=json.dumps({"restructurePages": True}))
         replacing = Replacing(parser.log.parent / "data/jobs" / job_id, name, pickle.dumps(Evil(mark)))
