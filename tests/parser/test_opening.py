@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import io
 import random
+import struct
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, cast
@@ -196,6 +198,59 @@ def text(colour: tuple[int, ...], share: float = 0.2) -> Image.Image:
 def test_transparent_pictures_stand_on_the_ground_that_makes_them_legible(pages, image, ground, print, format):
     (page,) = pages(samples.save(image, format, **({"lossless": True} if format == "WEBP" else {})))
     assert (page.pixels[99, 99] == ground).all() and (page.pixels[1, 1] == print).all()
+
+
+def exif(*tags: tuple[int, int, bytes]) -> bytes:
+    """Of tags with one value each: number, kind, and the value in four bytes (TIFF 6.0)."""
+    entries = b"".join(struct.pack("<HHI", tag, kind, 1) + value for tag, kind, value in tags)
+    return b"Exif\0\0II*\0" + struct.pack("<IH", 8, len(tags)) + entries + bytes(4)
+
+
+TURNED = (274, 3, b"\6\0\0\0")
+
+
+EXIF = {
+    "usual": (exif(TURNED), (40, 60)),
+    "a make that is no text": (exif((271, 11, struct.pack("<f", 1.5)), TURNED), (40, 60)),
+    "a resolution that is text": (exif(TURNED, (282, 2, b"7\0\0\0")), (40, 60)),
+    "a negative place of colours": (exif(TURNED, (531, 8, b"\xff\xff\0\0")), (40, 60)),
+    "no such orientation": (exif((274, 3, bytes(4))), (60, 40)),
+    "zeros": (b"Exif\0\0" + bytes(20), (60, 40)),
+    "text": (b"Exif\0\0no TIFF at all", (60, 40)),
+    "cut": (b"Exif\0\0II*\0", (60, 40)),
+}
+
+
+@pytest.mark.parametrize(("data", "size"), EXIF.values(), ids=EXIF)
+@pytest.mark.parametrize("format", ["JPEG", "PNG", "WEBP"])
+def test_a_picture_is_turned_as_exif_says_whatever_else_that_says(pages, data, size, format):
+    (page,) = pages(samples.save(drawing().convert("RGB"), format, exif=data))
+    assert page.pixels.shape[1::-1] == size and not page.notes
+
+
+def chunk(name: bytes, data: bytes, damage: int = 0) -> bytes:
+    return struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data) ^ damage)
+
+
+EXTRA = {
+    "a diagram": chunk(b"zTXt", b"mxfile\0\0" + zlib.compress(bytes(2 << 20))),
+    "long XMP": chunk(b"iTXt", b"XML:com.adobe.xmp\0\1\0\0\0" + zlib.compress(bytes(2 << 20))),
+    "a damaged text": chunk(b"tEXt", b"Software\0x", damage=1),
+}
+
+
+@pytest.mark.parametrize("extra", EXTRA.values(), ids=EXTRA)
+@pytest.mark.parametrize("at", [33, -12])
+def test_a_png_is_whole_whatever_is_written_before_or_behind_its_pixels(pages, extra, at):
+    data = samples.save(drawing(), "PNG")
+    (page,) = pages(data[:at] + extra + data[at:])
+    assert halves(page) == (0, 255) and not page.notes
+
+
+@pytest.mark.parametrize(("format", "length"), [("GIF", 8), ("TIFF", 8), ("PNG", 24)])
+def test_a_picture_of_which_only_the_first_bytes_are_left_is_called_damaged(pages, format, length):
+    with pytest.raises(InvalidDocument, match="is damaged"):
+        pages(samples.save(drawing(), format)[:length])
 
 
 def noise(size: tuple[int, int] = (120, 90)) -> Image.Image:
