@@ -399,3 +399,12 @@ def test_a_damaged_pdf_after_an_encrypted_one_is_not_called_encrypted(pages, tmp
     for data, reason in ((locked, "is encrypted"), (b"%PDF-1.7\n/Encrypt nothing else", "is damaged")):
         with pytest.raises(InvalidDocument, match=reason):
             pages(data)
+
+
+@pytest.mark.parametrize(
+    "encryption",
+    ["/Filter /Adobe.PubSec /SubFilter /adbe.pkcs7.s5 /V 4", "/Filter /EBX_HANDLER", "/Filter /Standard /V 9 /R 9"],
+)
+def test_a_pdf_that_is_protected_otherwise_is_not_called_damaged(pages, encryption):
+    with pytest.raises(InvalidDocument, match="the PDF is protected in a way that is not read here"):
+        pages(samples.pdf_bytes((596, 842), trailer=f"/Encrypt << {encryption} /Length 128 >>"))
