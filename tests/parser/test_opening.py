@@ -18,7 +18,7 @@ from PIL import Image, ImageDraw
 from PIL.TiffImagePlugin import ImageFileDirectory_v2, TiffImageFile
 
 from docparser.documents.decoder import DocumentDecoder
-from docparser.documents.limits import DocumentLimits
+from docparser.documents.limits import LONGEST_SIDE, DocumentLimits
 from docparser.documents.page import Page
 from docparser.documents.spool import Document
 from docparser.errors import InvalidDocument
@@ -408,3 +408,9 @@ def test_a_damaged_pdf_after_an_encrypted_one_is_not_called_encrypted(pages, tmp
 def test_a_pdf_that_is_protected_otherwise_is_not_called_damaged(pages, encryption):
     with pytest.raises(InvalidDocument, match="the PDF is protected in a way that is not read here"):
         pages(samples.pdf_bytes((596, 842), trailer=f"/Encrypt << {encryption} /Length 128 >>"))
+
+
+@pytest.mark.parametrize("height", [16_669, 17_026])
+def test_a_long_page_has_no_side_that_is_longer_than_allowed(pages, height):
+    (page,) = pages(samples.pdf_bytes((50, height)))
+    assert LONGEST_SIDE - 1 <= page.pixels.shape[0] <= LONGEST_SIDE

@@ -143,7 +143,7 @@ def render_scale(
             math.sqrt(LEAST_PIXELS / (width * height)),
         ),
         math.sqrt(limits.max_pdf_page_pixels / (width * height)),
-        LONGEST_SIDE / max(width, height),
+        (LONGEST_SIDE - 1) / max(width, height),  # PDFium's sides are rounded up
     )
 
 
