@@ -82,7 +82,6 @@ class PdfReader:
         name = (state.st_dev, state.st_ino)  # no other file has it while this one is open
         found = self._open_pdfs.get(name)
         if found is None:
-            self.close_deleted()
             try:
                 found = self._open_pdfs[name] = _MappedPdf(document.file)
             except Unreadable as exc:
