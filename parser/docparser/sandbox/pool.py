@@ -176,10 +176,10 @@ class ChildPool:
         except ZygoteGone:
             if self._closed:
                 raise Cancelled from None
-            log.error("the process that makes children ended; it is started again")
             with self._lock:
                 self._waiting = [child for child in self._waiting if child.zygote is not zygote]
                 if self._zygote is zygote:
+                    log.error("the process that makes children ended; it is started again")
                     self._zygote = None
                     zygote.close()
             return self._take(unused)
