@@ -16,6 +16,7 @@ from pathlib import Path
 
 PR_SET_PDEATHSIG, PR_SET_NO_NEW_PRIVS = 1, 38  # linux/prctl.h
 LOOK_S = 1.0
+TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 # Names of an environment that a child gets, and beginnings of names. No setting of ours and no key is among them.
 KEPT = ("PATH", "HOME", "LANG", "TZ", "TMPDIR", "LD_LIBRARY_PATH", "SSL_CERT_FILE", "SSL_CERT_DIR", "HF_HUB_OFFLINE")
 KEPT_BEGINNINGS = ("LC_", "PYTHON", "OMP_", "KMP_", "OPENBLAS_", "OPENCV_", "MALLOC_", "FLAGS_", "PADDLE_PDX_")
@@ -26,6 +27,12 @@ def environment(**more: str) -> dict[str, str]:
     modules of this process, and ``more``."""
     kept = {name: value for name, value in os.environ.items() if name in KEPT or name.startswith(KEPT_BEGINNINGS)}
     return {**kept, "PYTHONPATH": os.pathsep.join(entry for entry in sys.path if entry), **more}
+
+
+def cpu_s(pid: int) -> float:
+    """Seconds of CPU time that a process has used so far. Raises OSError if it has ended."""
+    fields = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / TICKS_PER_S  # utime, stime: proc(5)
 
 
 def end_with_parent(parent: int, one_thread: bool = False) -> None:

@@ -26,7 +26,7 @@ from docparser.http import answers
 from docparser.sandbox import pool as pools
 from docparser.sandbox.offload import Offload
 from docparser.sandbox.pool import Cancelled, ChildPool, JobHandle
-from docparser.sandbox.process import Bounds, Zygote
+from docparser.sandbox.process import Bounds, Child, Zygote
 from docparser.settings import Settings
 from tests.support.child_jobs import JOBS
 from tests.support.processes import child_environment, gone
@@ -205,10 +205,46 @@ def test_a_job_that_is_aside_takes_no_quick_place_and_has_the_lowest_priority_at
 
 def test_a_zygote_that_was_killed_is_started_again():
     with running() as pool:
-        os.kill(pool.zygote_pid, signal.SIGKILL)
-        with contextlib.suppress(UnreadableText):  # the waiting child ends with it
-            pool.call("echo")
+        os.kill(pool.zygote_pid, signal.SIGKILL)  # the waiting child ends with it
         assert pool.call("echo", b"again").startswith(b"again ")
+
+
+def test_jobs_whose_zygote_is_killed_are_tried_again_and_those_of_the_next_one_go_on():
+    with running(quick=4) as pool, ThreadPoolExecutor(2) as threads:
+        calls = JobHandle(), JobHandle()
+        jobs = [threads.submit(pool.call, "sleep", call=call) for call in calls]
+        wait_for(lambda: all(at_work(call) for call in calls))
+        first = pool.zygote_pid
+        os.kill(first, signal.SIGKILL)
+        wait_for(lambda: all(at_work(call) not in (0, first) for call in calls))
+        assert {at_work(call) for call in calls} == {pool.zygote_pid}
+        for call, job in zip(calls, jobs):
+            call.cancel()
+            with pytest.raises(Cancelled):
+                job.result(WAIT_S)
+
+
+def at_work(call: JobHandle) -> int:
+    """The zygote of the child that works on a job; 0 if none does."""
+    child = call._child
+    return child.zygote.pid if child is not None and child.jobs else 0
+
+
+def test_a_child_that_the_kernel_ends_costs_no_job_and_two_cost_one(pool, monkeypatch):
+    pool.call("echo")
+    os.kill(pool._waiting[-1].pid, signal.SIGKILL)
+    assert pool.call("echo", b"whole").startswith(b"whole ")
+    killed, run = [], Child.run
+
+    def end_and_run(self: Child, *args: Any) -> dict[str, Any]:
+        self.kill()
+        killed.append(self.pid)
+        return run(self, *args)
+
+    monkeypatch.setattr(Child, "run", end_and_run)
+    with pytest.raises(UnreadableText, match="crashed .SIGKILL."):
+        pool.call("echo")
+    assert len(killed) == pools.TRIES
 
 
 SERVICE = """

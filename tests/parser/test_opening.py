@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import io
 import random
+import struct
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, cast
@@ -16,7 +18,7 @@ from PIL import Image, ImageDraw
 from PIL.TiffImagePlugin import ImageFileDirectory_v2, TiffImageFile
 
 from docparser.documents.decoder import DocumentDecoder
-from docparser.documents.limits import DocumentLimits
+from docparser.documents.limits import LONGEST_SIDE, DocumentLimits
 from docparser.documents.page import Page
 from docparser.documents.spool import Document
 from docparser.errors import InvalidDocument
@@ -198,6 +200,59 @@ def test_transparent_pictures_stand_on_the_ground_that_makes_them_legible(pages,
     assert (page.pixels[99, 99] == ground).all() and (page.pixels[1, 1] == print).all()
 
 
+def exif(*tags: tuple[int, int, bytes]) -> bytes:
+    """Of tags with one value each: number, kind, and the value in four bytes (TIFF 6.0)."""
+    entries = b"".join(struct.pack("<HHI", tag, kind, 1) + value for tag, kind, value in tags)
+    return b"Exif\0\0II*\0" + struct.pack("<IH", 8, len(tags)) + entries + bytes(4)
+
+
+TURNED = (274, 3, b"\6\0\0\0")
+
+
+EXIF = {
+    "usual": (exif(TURNED), (40, 60)),
+    "a make that is no text": (exif((271, 11, struct.pack("<f", 1.5)), TURNED), (40, 60)),
+    "a resolution that is text": (exif(TURNED, (282, 2, b"7\0\0\0")), (40, 60)),
+    "a negative place of colours": (exif(TURNED, (531, 8, b"\xff\xff\0\0")), (40, 60)),
+    "no such orientation": (exif((274, 3, bytes(4))), (60, 40)),
+    "zeros": (b"Exif\0\0" + bytes(20), (60, 40)),
+    "text": (b"Exif\0\0no TIFF at all", (60, 40)),
+    "cut": (b"Exif\0\0II*\0", (60, 40)),
+}
+
+
+@pytest.mark.parametrize(("data", "size"), EXIF.values(), ids=EXIF)
+@pytest.mark.parametrize("format", ["JPEG", "PNG", "WEBP"])
+def test_a_picture_is_turned_as_exif_says_whatever_else_that_says(pages, data, size, format):
+    (page,) = pages(samples.save(drawing().convert("RGB"), format, exif=data))
+    assert page.pixels.shape[1::-1] == size and not page.notes
+
+
+def chunk(name: bytes, data: bytes, damage: int = 0) -> bytes:
+    return struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data) ^ damage)
+
+
+EXTRA = {
+    "a diagram": chunk(b"zTXt", b"mxfile\0\0" + zlib.compress(bytes(2 << 20))),
+    "long XMP": chunk(b"iTXt", b"XML:com.adobe.xmp\0\1\0\0\0" + zlib.compress(bytes(2 << 20))),
+    "a damaged text": chunk(b"tEXt", b"Software\0x", damage=1),
+}
+
+
+@pytest.mark.parametrize("extra", EXTRA.values(), ids=EXTRA)
+@pytest.mark.parametrize("at", [33, -12])
+def test_a_png_is_whole_whatever_is_written_before_or_behind_its_pixels(pages, extra, at):
+    data = samples.save(drawing(), "PNG")
+    (page,) = pages(data[:at] + extra + data[at:])
+    assert halves(page) == (0, 255) and not page.notes
+
+
+@pytest.mark.parametrize(("format", "length"), [("GIF", 8), ("TIFF", 8), ("PNG", 24)])
+def test_a_picture_of_which_only_the_first_bytes_are_left_is_called_damaged(pages, format, length):
+    with pytest.raises(InvalidDocument, match="is damaged"):
+        pages(samples.save(drawing(), format)[:length])
+
+
 def noise(size: tuple[int, int] = (120, 90)) -> Image.Image:
     return Image.fromarray(np.random.default_rng(7).integers(0, 255, (*size[::-1], 3), np.uint8))
 
@@ -344,3 +399,18 @@ def test_a_damaged_pdf_after_an_encrypted_one_is_not_called_encrypted(pages, tmp
     for data, reason in ((locked, "is encrypted"), (b"%PDF-1.7\n/Encrypt nothing else", "is damaged")):
         with pytest.raises(InvalidDocument, match=reason):
             pages(data)
+
+
+@pytest.mark.parametrize(
+    "encryption",
+    ["/Filter /Adobe.PubSec /SubFilter /adbe.pkcs7.s5 /V 4", "/Filter /EBX_HANDLER", "/Filter /Standard /V 9 /R 9"],
+)
+def test_a_pdf_that_is_protected_otherwise_is_not_called_damaged(pages, encryption):
+    with pytest.raises(InvalidDocument, match="the PDF is protected in a way that is not read here"):
+        pages(samples.pdf_bytes((596, 842), trailer=f"/Encrypt << {encryption} /Length 128 >>"))
+
+
+@pytest.mark.parametrize("height", [16_669, 17_026])
+def test_a_long_page_has_no_side_that_is_longer_than_allowed(pages, height):
+    (page,) = pages(samples.pdf_bytes((50, height)))
+    assert LONGEST_SIDE - 1 <= page.pixels.shape[0] <= LONGEST_SIDE

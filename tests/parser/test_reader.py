@@ -30,7 +30,7 @@ from docparser.documents.pdf import PdfReader
 from docparser.documents.reader import DocumentReader, Reading
 from docparser.documents.renderer import LOWER_PRIORITY, Renderer
 from docparser.documents.spool import Document, OpenDocument
-from docparser.errors import Abandoned, DocumentTooLarge, DocumentTooSlow, InvalidDocument
+from docparser.errors import Abandoned, DocumentTooLarge, DocumentTooSlow, InvalidDocument, PageTimeout
 from docparser.opening import pictures
 from docparser.settings import Settings
 from file_types import format_of
@@ -106,10 +106,24 @@ def good(keep) -> Document:
 def test_a_page_that_takes_too_long_is_ended_and_the_next_is_read(make, make_reader, keep, renderers):
     reader, document = make_reader(render_timeout_s=LIMIT_S), keep(make())
     assert reader.count_pages(document) == 1
-    with pytest.raises(DocumentTooSlow, match=r"page 1 was given up after 1 s .*\(PARSER_RENDER_TIMEOUT_S\)"):
+    with pytest.raises(
+        DocumentTooSlow, match=r"page 1 was given up after 1 s of CPU time .*\(PARSER_RENDER_TIMEOUT_S\)"
+    ):
         reader.read_page(document, 0)
     assert reader.read_page(good(keep), 0).pixels.shape == GOOD_SHAPE
     assert gone(renderers[0].pid) and len(renderers) == 2
+
+
+def test_a_page_that_got_no_cpu_time_is_no_slow_one(make_reader, keep, renderers, monkeypatch):
+    """As where the machine was paused."""
+    reader = make_reader()
+    reader.read_page(good(keep), 0)
+    os.kill(renderers[0].pid, signal.SIGSTOP)
+    monkeypatch.setattr(Renderer, "wall_s", 201.0)
+    with pytest.raises(PageTimeout, match=r"page 1 was given up after 200 s by the clock, .* 0\.0 s of CPU time"):
+        reader.read_page(good(keep), 0)
+    monkeypatch.undo()
+    assert reader.read_page(good(keep), 0).pixels.shape == GOOD_SHAPE
 
 
 def test_opening_a_document_is_bounded_too(make_reader, keep):
@@ -141,8 +155,19 @@ def test_the_last_pdfs_stay_open_and_those_that_are_gone_do_not(keep):
         assert [name[1] for name in reader._open_pdfs] == [os.fstat(opened[at].file).st_ino for at in (2, 3, 0, 4)]
         for at in (2, 4):
             os.unlink(documents[at].path)
+        reader.close_deleted()
         reader.count_pages(opened[5])
         assert [name[1] for name in reader._open_pdfs] == [os.fstat(opened[at].file).st_ino for at in (3, 0, 5)]
+
+
+def test_a_renderer_lets_go_of_deleted_documents_with_the_next_one_of_any_kind(make_reader, keep, renderers):
+    reader, picture = make_reader(), keep(samples.save(samples.picture((50, 40)), "PNG"), "picture")
+    gone_soon = keep(samples.blank_pages(1), "gone soon")
+    reader.read_page(gone_soon, 0)
+    os.unlink(gone_soon.path)
+    reader.read_page(picture, 0)
+    files = Path(f"/proc/{renderers[0].pid}/fd")
+    assert not [link for file in files.iterdir() if "gone soon" in (link := os.readlink(file))]
 
 
 def test_a_chain_of_tiff_directories_is_followed_no_further_than_pages_are_allowed(make_reader, keep):

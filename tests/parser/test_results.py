@@ -28,6 +28,7 @@ def parsed(
 
 REFUSED: NotedBlock = {"block_id": 1, "kind": "refused", "message": "aspect ratio"}
 FAILED: NotedBlock = {"block_id": 2, "kind": "failed", "message": "engine dead"}
+BAD = PageOutcome(0, error=InvalidDocument("bad"))
 BLANK: Note = {"kind": "blank", "message": "one tone all over"}
 
 
@@ -68,9 +69,11 @@ class TestReport:
     @pytest.mark.parametrize(
         ("outcomes", "error", "words"),
         [
-            ([PageOutcome(0, error=InvalidDocument("bad")), parsed(1, 0)], InvalidDocument, "page 1 of 2: bad"),
-            ([parsed(0, 0, (REFUSED,)), parsed(1, 0)], InvalidRequest, "aspect ratio"),
+            ([BAD, PageOutcome(1, error=PageTimeout("slow"))], InvalidDocument, "page 1 of 2: bad"),
+            ([BAD, parsed(1, 0, (REFUSED,))], InvalidDocument, "page 1 of 2: bad"),
+            ([parsed(0, 0, (REFUSED,)), parsed(1, 0, (REFUSED,))], InvalidRequest, "aspect ratio"),
             ([parsed(0, 0, (REFUSED, FAILED)), parsed(1, 0)], VlmUnavailable, "failed on every block"),
+            ([BAD, parsed(1, 0, (FAILED,))], VlmUnavailable, "failed on every block"),
         ],
     )
     def test_nothing_read_is_no_answer(self, outcomes, error, words):
@@ -79,6 +82,14 @@ class TestReport:
             report.add(outcome)
         with pytest.raises(error, match=words):
             report.check()
+
+    @pytest.mark.parametrize("bad", [BAD, parsed(0, 0, (REFUSED,))])
+    def test_a_bad_page_costs_no_page_of_pictures(self, bad):
+        report = DocumentReport("PDF", range(2))
+        report.add(bad)
+        report.add(parsed(1, answered=0))
+        report.check()
+        assert report.partial
 
     def test_an_empty_page_is_one(self):
         report = DocumentReport("PNG", range(1))

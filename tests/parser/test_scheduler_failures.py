@@ -67,19 +67,20 @@ async def test_a_page_is_not_tried_for_ever_whoever_kills_the_workers():
 
 @in_loop
 async def test_a_step_that_hangs_costs_its_page_and_its_worker():
-    bench = Bench(step_timeout_s=5)
-    page = bench.submit("page", Flow())
-    await asyncio.sleep(0)
-    bench.want()
-    worker = bench.workers[0]
-    worker.simulated.hold(worker.told[0].number, 4.0)
-    bench.scheduler.check()
-    assert not worker.killed
-    worker.simulated.hold(worker.told[0].number, 6.0)
-    bench.scheduler.check()
-    assert worker.killed
-    with pytest.raises(StepTooSlow, match="PARSER_STEP_TIMEOUT_S"):
-        await page
+    for used, error in ((0.9, StepTooSlow), (0.4, PageTimeout)):
+        bench = Bench(step_timeout_s=5)
+        page = bench.submit("page", Flow())
+        await asyncio.sleep(0)
+        bench.want()
+        worker = bench.workers[0]
+        worker.simulated.hold(worker.told[0].number, 4.0)
+        bench.scheduler.check()
+        assert not worker.killed
+        worker.simulated.hold(worker.told[0].number, 6.0, used)
+        bench.scheduler.check()
+        assert worker.killed
+        with pytest.raises(error, match="PARSER_STEP_TIMEOUT_S"):
+            await page
 
 
 def test_a_page_that_waits_for_the_vlm_is_in_no_step():

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import asyncio
-import ctypes
 from typing import Any
 
 from docparser.documents.spool import Document
@@ -13,20 +12,25 @@ from docparser.parsing.pool import PooledWorker, State, WorkerPool
 from docparser.parsing.scheduler import PageScheduler
 from docparser.settings import Settings
 from docparser.worker.messages import Answer, CountPages, ParsePage, ReadingIsSlow, RequestTask, RunTask
-from docparser.worker.process import HolderSlot, WorkerProcess
+from docparser.worker.process import HolderSlot, SharedSlot, WorkerProcess
 
 
 class Process(WorkerProcess):
     """A simulated process: only its slot is there."""
 
     def __init__(self) -> None:
-        self.shared = (ctypes.c_double * 2)()
+        self.shared = SharedSlot()
         self.slot = HolderSlot(self.shared)
 
-    def hold(self, task: int, seconds: float) -> None:
-        """Let ``task`` have had the baton for so long."""
+    def hold(self, task: int, seconds: float, used: float = 1.0) -> None:
+        """Let ``task`` have had the baton for so long, and the CPU for this part of it."""
         self.slot.set(task)
         self.shared[1] -= seconds
+        self.used_s = used * seconds
+
+    @property
+    def holder_cpu_s(self) -> float:
+        return self.used_s
 
 
 class NamedWorker(PooledWorker):

@@ -31,6 +31,10 @@ class DocumentDecoder:
         self._limits = limits
         self._pdf = PdfReader()
 
+    def close_deleted(self) -> None:
+        """Close the documents whose file is gone because their request has ended."""
+        self._pdf.close_deleted()
+
     def count_pages(self, document: OpenDocument) -> int:
         """Raises InvalidDocument; DocumentTooLarge, also for a document with too many pages."""
         is_pdf = document.format == "PDF"

@@ -82,7 +82,6 @@ class PdfReader:
         name = (state.st_dev, state.st_ino)  # no other file has it while this one is open
         found = self._open_pdfs.get(name)
         if found is None:
-            self.close_deleted()
             try:
                 found = self._open_pdfs[name] = _MappedPdf(document.file)
             except Unreadable as exc:
@@ -143,7 +142,7 @@ def render_scale(
             math.sqrt(LEAST_PIXELS / (width * height)),
         ),
         math.sqrt(limits.max_pdf_page_pixels / (width * height)),
-        LONGEST_SIDE / max(width, height),
+        (LONGEST_SIDE - 1) / max(width, height),  # PDFium's sides are rounded up
     )
 
 

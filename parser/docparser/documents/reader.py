@@ -19,7 +19,15 @@ from docparser.documents.limits import DocumentLimits
 from docparser.documents.page import Page
 from docparser.documents.renderer import Renderer, RendererEnded
 from docparser.documents.spool import Document, OpenDocument
-from docparser.errors import Abandoned, DocumentTooLarge, DocumentTooSlow, InternalError, InvalidDocument, ParserError
+from docparser.errors import (
+    Abandoned,
+    DocumentTooLarge,
+    DocumentTooSlow,
+    InternalError,
+    InvalidDocument,
+    PageTimeout,
+    ParserError,
+)
 from docparser.own_text.characters import Characters
 
 log = logging.getLogger(__name__)
@@ -57,7 +65,7 @@ class DocumentReader:
 
     def count_pages(self, document: Document, reading: Reading | None = None) -> int:
         """Raises InvalidDocument; DocumentTooLarge, also for a document with too many pages; DocumentTooSlow;
-        Abandoned."""
+        PageTimeout; Abandoned."""
         with document.opened() as opened:
             answer, _, _ = self._read(opened, None, reading or Reading())
         return int(answer["count"])
@@ -136,12 +144,18 @@ class DocumentReader:
 
     def _wait(self, renderer: Renderer, reading: Reading, what: str) -> None:
         told, limit_s = False, self._limits.render_timeout_s
+        most_s = max(LEAST_WALL_S, WALL_FACTOR * limit_s)
         while not renderer.pump(CHECK_S):
             cpu_s, wall_s = renderer.cpu_s, renderer.wall_s
             if reading.cancelled():
                 raise Abandoned("Nobody waits for this page any more.")
-            if cpu_s > limit_s or wall_s > max(LEAST_WALL_S, WALL_FACTOR * limit_s):
+            if cpu_s > limit_s:
                 raise self._too_slow(what)
+            if wall_s > most_s:
+                words = f"file: {what} was given up after {most_s:g} s by the clock, in which the decoder got "
+                words += f"{cpu_s:.1f} s of CPU time; the machine is too busy, or was paused; send it again"
+                log.warning("%s", words)
+                raise PageTimeout(words)
             if not told and (cpu_s > self._slow_s or wall_s > max(WALL_FACTOR * self._slow_s, LEAST_WALL_S / 3)):
                 told = True
                 if not renderer.apart:
@@ -151,7 +165,7 @@ class DocumentReader:
 
     def _too_slow(self, what: str) -> DocumentTooSlow:
         limit_s = self._limits.render_timeout_s
-        words = f"file: {what} was given up after {limit_s:g} s in the decoder (PARSER_RENDER_TIMEOUT_S)"
+        words = f"file: {what} was given up after {limit_s:g} s of CPU time in the decoder (PARSER_RENDER_TIMEOUT_S)"
         log.warning("%s", words)
         return DocumentTooSlow(words)
 

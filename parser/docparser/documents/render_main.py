@@ -33,6 +33,7 @@ from isolation import isolate
 
 PACKAGE = Path(__file__).parents[1]
 LONGEST_REQUEST = 1 << 12
+LOOK_S = 30.0  # so long a renderer at rest keeps documents on the disk that are deleted
 FAILED = "The parser failed on this page; the operator finds the details in its log."
 GRACE_S = (
     5  # the service ends a renderer at the limit; this process itself only later, when the service is stuck or gone
@@ -44,6 +45,7 @@ def main() -> None:
     answers = os.dup(1)
     os.dup2(2, 1)  # what a library prints goes to the log
     requests = socket.socket(fileno=0)
+    requests.settimeout(LOOK_S)
     bound(resource.RLIMIT_DATA, limits.render_memory_mib << 20, final=True)
     confine(oom_score=800)
     isolate([PACKAGE])
@@ -51,9 +53,14 @@ def main() -> None:
     decoder = DocumentDecoder(limits)
     _write(answers, b"{}\n")
     while True:
-        message, files, _, _ = socket.recv_fds(requests, LONGEST_REQUEST, 1)
+        try:
+            message, files, _, _ = socket.recv_fds(requests, LONGEST_REQUEST, 1)
+        except TimeoutError:
+            decoder.close_deleted()
+            continue
         if not message:
             return
+        decoder.close_deleted()
         request = json.loads(message)
         bound_cpu(limits.render_timeout_s + GRACE_S)
         answer, page = _answer(decoder, OpenDocument(files[0], request["format"]), request)

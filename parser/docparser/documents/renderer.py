@@ -17,7 +17,7 @@ import time
 
 import numpy as np
 
-from bounded_child import environment
+from bounded_child import cpu_s, environment
 from docparser.documents.limits import LONGEST_SIDE, DocumentLimits
 from docparser.documents.spool import OpenDocument
 from docparser.own_text.characters import MOST_BYTES, Characters, ForeignBytes
@@ -26,7 +26,6 @@ MODULE = "docparser.documents.render_main"
 LOWER_PRIORITY = 10  # added to nice(1): about a tenth of the CPU where others want it
 PIPE_BYTES = 1 << 20
 LONGEST_HEADER = 1 << 16
-TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 
 
@@ -167,11 +166,9 @@ class Renderer:
 
     def _cpu_s(self) -> float:
         try:
-            with open(f"/proc/{self.pid}/stat", "rb") as file:
-                fields = file.read().rpartition(b")")[2].split()
+            return cpu_s(self.pid)
         except OSError:  # it has ended; `pump` says so
             return self._cpu_before
-        return (int(fields[11]) + int(fields[12])) / TICKS_PER_S  # utime, stime: proc(5)
 
     def step_aside(self) -> None:
         """Leave the CPU to others from now on; there is no way back."""

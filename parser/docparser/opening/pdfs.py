@@ -18,6 +18,7 @@ from pypdfium2 import raw as pdfium
 from docparser.opening import File, Unreadable
 
 REPAIR_ERRORS = (PdfiumError, OSError, ValueError, RuntimeError)  # RuntimeError: qpdf's own, where pikepdf has none
+IN_THE_ENCRYPTION = "(encryption dictionary,"  # where in the file qpdf met an error, as it says it
 USER_UNIT = "/UserUnit"
 # Either stands in every file whose pages have such a key: in the page, or in what may hide a page.
 SIGNS_OF_UNITS = (USER_UNIT.encode(), b"/ObjStm")
@@ -31,8 +32,8 @@ class OpenPdf(NamedTuple):
 
 
 def open_pdf(file: str | Path | BinaryIO, mapped: ctypes.Array[ctypes.c_ubyte] | None = None) -> OpenPdf:
-    """``mapped`` is what the file holds, where it is mapped already. Raises Unreadable for a file that is encrypted or
-    too damaged."""
+    """``mapped`` is what the file holds, where it is mapped already. Raises Unreadable for a file that is encrypted,
+    protected or too damaged."""
     with contextlib.suppress(PdfiumError):
         return OpenPdf(pypdfium2.PdfDocument(file if mapped is None else mapped), whole=True)
     import pikepdf  # not at the top: a renderer starts in half the time without it, and few files need it
@@ -44,7 +45,12 @@ def open_pdf(file: str | Path | BinaryIO, mapped: ctypes.Array[ctypes.c_ubyte] |
             return OpenPdf(pypdfium2.PdfDocument(anew.getvalue()), whole=False)
     except pikepdf.PasswordError:
         raise Unreadable("is encrypted; remove its password first") from None
-    except (pikepdf.PdfError, *REPAIR_ERRORS):
+    except (pikepdf.PdfError, *REPAIR_ERRORS) as exc:
+        if IN_THE_ENCRYPTION in str(exc):
+            raise Unreadable(
+                "is protected in a way that is not read here, by a certificate or a shop's DRM for instance; "
+                "print it to a new PDF"
+            ) from None
         raise Unreadable("is damaged or has no pages") from None
 
 

@@ -14,15 +14,17 @@ import itertools
 import math
 import os
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, NamedTuple, cast
+from typing import Any, BinaryIO, NamedTuple, cast
 
-from PIL import Image, ImageChops, ImageFile, ImageOps, UnidentifiedImageError
+from PIL import Image, ImageChops, ImageFile, ImageOps, PngImagePlugin, UnidentifiedImageError
 from PIL.TiffImagePlugin import TiffImageFile
 
 from docparser.opening import File, Unreadable
 
 # Those who open a picture hold their own limit, with a message that names the setting.
 Image.MAX_IMAGE_PIXELS = None
+# Diagrams carry their source in a PNG's text, many times Pillow's bound for one piece; this is its bound for all.
+PngImagePlugin.MAX_TEXT_CHUNK = PngImagePlugin.MAX_TEXT_MEMORY
 
 # Tags of TIFF 6.0, and values of theirs.
 NEW_SUBFILE, SUBFILE, BITS, PHOTOMETRIC, ORIENTATION, X_RESOLUTION, Y_RESOLUTION = 254, 255, 258, 262, 274, 282, 283
@@ -32,6 +34,15 @@ REDUCED, MASK = 1, 4  # bits of NewSubfileType
 OLD_REDUCED = 2  # a SubfileType
 TRANSPARENCY_MASK = 4  # a PhotometricInterpretation
 ON_ITS_SIDE = (5, 6, 7, 8)  # orientations
+UPRIGHT = {
+    2: Image.Transpose.FLIP_LEFT_RIGHT,
+    3: Image.Transpose.ROTATE_180,
+    4: Image.Transpose.FLIP_TOP_BOTTOM,
+    5: Image.Transpose.TRANSPOSE,
+    6: Image.Transpose.ROTATE_270,
+    7: Image.Transpose.TRANSVERSE,
+    8: Image.Transpose.ROTATE_90,
+}
 
 STRIP_PIXELS = 4 << 20
 LIGHT = 160  # of 255; text that is lighter stands on a dark ground
@@ -39,7 +50,7 @@ GREY = 24  # of 255; colours whose parts differ by less are none
 SEEN = 32  # of 255; what is more transparent is a shadow
 # Pillow and its decoders raise these for damaged files; most of them are not documented.
 DECODE_ERRORS = (OSError, ValueError, SyntaxError, EOFError, IndexError, KeyError, TypeError, OverflowError)
-UNKNOWN_KIND = "is of a kind that is not read here; save it as {} in 8-bit grey or RGB, or as PNG"
+UNKNOWN_KIND = "is damaged, or of a kind that is not read here; save it again, in 8-bit grey or RGB or as PNG"
 NOT_SQUARE = 1.1  # resolutions that differ by less make no letter unlike itself; 204 x 196 dpi is a usual fax
 MOST_STRETCHED = 5.0  # beyond, the numbers are no resolutions
 
@@ -157,13 +168,31 @@ def opened(file: File, format: str) -> Iterator[Image.Image]:
     """The picture in a file of this format (Pillow's name), undecoded. Raises Unreadable."""
     with _File(file) as content:
         try:
-            image = Image.open(content, formats=[format])
+            image = _open(content, format)
         except UnidentifiedImageError:
-            raise Unreadable(UNKNOWN_KIND.format(format)) from None
+            raise Unreadable(UNKNOWN_KIND) from None
         except DECODE_ERRORS as exc:
             raise Unreadable(f"is damaged ({exc})") from None
         with image:
             yield image
+
+
+def _open(content: BinaryIO, format: str) -> Image.Image:
+    """The picture, also where something beside its pixels is damaged. Raises DECODE_ERRORS."""
+    with contextlib.suppress(*DECODE_ERRORS):
+        return Image.open(content, formats=[format])
+    with _as_far_as_it_goes():
+        return Image.open(content, formats=[format])
+
+
+@contextlib.contextmanager
+def _as_far_as_it_goes() -> Iterator[None]:
+    """Pillow passes over what is damaged or missing."""
+    before, ImageFile.LOAD_TRUNCATED_IMAGES = ImageFile.LOAD_TRUNCATED_IMAGES, True
+    try:
+        yield
+    finally:
+        ImageFile.LOAD_TRUNCATED_IMAGES = before
 
 
 def page_frames(image: Image.Image) -> Iterator[int]:
@@ -181,7 +210,7 @@ def page_frames(image: Image.Image) -> Iterator[int]:
                 image.seek(frame)
             except SyntaxError:  # Pillow reads no frame like this one, which is no matter if it is no page
                 if _is_page(image):
-                    raise Unreadable(UNKNOWN_KIND.format("TIFF")) from None
+                    raise Unreadable(UNKNOWN_KIND) from None
             if _is_page(image):
                 found = True
                 yield frame
@@ -261,15 +290,13 @@ def read(file: File, format: str, index: int, check: Callable[[Image.Image], Non
         return _read(file, format, index, check)
     except DECODE_ERRORS as exc:
         reason = exc
-    before, ImageFile.LOAD_TRUNCATED_IMAGES = ImageFile.LOAD_TRUNCATED_IMAGES, True
     try:
-        picture = _read(file, format, index, check)
+        with _as_far_as_it_goes():
+            picture = _read(file, format, index, check)
         if any(low < high for low, high in map(extrema, picture.image.split())):  # else nothing was there
             return picture._replace(whole=False)
     except DECODE_ERRORS as exc:
         reason = exc
-    finally:
-        ImageFile.LOAD_TRUNCATED_IMAGES = before
     raise Unreadable(f"is truncated or damaged ({reason}); save it again with a viewer that shows it")
 
 
@@ -283,7 +310,15 @@ def _read(file: File, format: str, index: int, check: Callable[[Image.Image], No
         stretch = _stretch(image)
         image.load()
         tones = Tones.of(image)
-        turned = image.getexif().get(ORIENTATION, 1)
-        # Pillow's function copies what stands upright already, which for a large picture is 400 MB.
-        upright = image if turned == 1 else ImageOps.exif_transpose(image)
+        turned = _orientation(image)
+        upright = image.transpose(UPRIGHT[turned]) if turned in UPRIGHT else image
         return Picture(upright, tones, stretch, turned, whole=True)
+
+
+def _orientation(image: Image.Image) -> int:
+    """As EXIF says; 1 if it says nothing that can be read. Pillow's ``exif_transpose`` would write all of it anew, and
+    fails where one tag is odd."""
+    with contextlib.suppress(Exception):
+        if (said := image.getexif().get(ORIENTATION)) in UPRIGHT:
+            return said
+    return 1

@@ -74,7 +74,7 @@ class DocumentReport:
         self._errors: dict[int, ParserError] = {}
         self._block_notes: dict[int, list[NotedBlock]] = {}
         self._page_notes: dict[int, list[Note]] = {}
-        self._answered = 0
+        self._answered, self._read = 0, 0  # blocks by the VLM; pages, also those without a text
         self.tokens = (0, 0)  # of the VLM: of prompts, and of texts
 
     def add(self, outcome: PageOutcome) -> None:
@@ -85,6 +85,7 @@ class DocumentReport:
         assert parsed is not None, "a page ends parsed or with an error"
         self._sizes[outcome.index] = {"width": parsed.width, "height": parsed.height}
         self._answered += parsed.blocks_answered
+        self._read += bool(parsed.blocks_answered or not parsed.block_notes)
         self.tokens = (self.tokens[0] + parsed.tokens[0], self.tokens[1] + parsed.tokens[1])
         if parsed.block_notes:
             self._block_notes[outcome.index] = parsed.block_notes
@@ -100,20 +101,23 @@ class DocumentReport:
         return bool(self._errors or self._block_notes)
 
     def check(self) -> None:
-        """Raises the error of the first page, or of the VLM, if nothing of the document was read."""
-        if self._answered or not self.partial:
+        """Raises the VLM's error if it failed on all that it was asked, else that of the first page if no page was
+        read. A page without text counts as read."""
+        if self._answered:
             return
-        if self._errors:
-            index = min(self._errors)
-            error = self._errors[index]
-            if len(self._sizes) == 1 or str(error).startswith("file: page "):
-                raise error
-            raise type(error)(f"page {index + 1} of {len(self._sizes)}: {error}")
         notes = [note for notes in self._block_notes.values() for note in notes]
         failed = next((note for note in notes if note["kind"] != "refused"), None)
-        if failed is None:
+        if failed is not None:
+            raise VlmUnavailable(f"The VLM server failed on every block of the document: {failed['message']}")
+        if self._read or not self.partial:
+            return
+        if not self._errors:
             raise InvalidRequest(f"The VLM server refused every block of the document: {notes[0]['message']}")
-        raise VlmUnavailable(f"The VLM server failed on every block of the document: {failed['message']}")
+        index = min(self._errors)
+        error = self._errors[index]
+        if len(self._sizes) == 1 or str(error).startswith("file: page "):
+            raise error
+        raise type(error)(f"page {index + 1} of {len(self._sizes)}: {error}")
 
     def data_info(self) -> DataInfo:
         return info_of(self._format, list(self._sizes.values()))

@@ -47,6 +47,7 @@ log = logging.getLogger(__name__)
 
 DEATHS = 2  # of workers while they compute on a task; then it fails
 LOSSES = 6  # of workers that have the task, whatever they compute on; then it fails
+LEAST_USED = 0.5  # of a step's time, in CPU time: a step that got less may be a good one
 CHECK_S = 0.5
 CANCEL_GRACE_S = 20.0  # a worker that has not ended a cancelled task by then is stuck
 
@@ -252,7 +253,11 @@ class PageScheduler:
         cancelled = [item.cancelled_at for item in self._assigned.values() if item.worker is worker]
         if computing is not None and slot.held_s > limit_s:
             words = f"file: one step of the page took more than {limit_s:.0f} s (PARSER_STEP_TIMEOUT_S)"
-            computing.resolve(StepTooSlow(words))
+            if (used_s := worker.process.holder_cpu_s) < LEAST_USED * limit_s:
+                words += f" and got {used_s:.1f} s of CPU time; the machine is too busy, or was paused; send it again"
+                computing.resolve(PageTimeout(words))
+            else:
+                computing.resolve(StepTooSlow(words))
             log.error("worker-%d: stuck in a step of task %d; it is replaced", worker.number, computing.number)
             worker.kill()
         elif any(since is not None and now - since > CANCEL_GRACE_S for since in cancelled) and not slot.task:

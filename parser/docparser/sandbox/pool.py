@@ -21,7 +21,7 @@ MAX_JOBS = 500  # of one child; then a new one takes its place, whatever the lib
 MAX_GROWTH = 64 << 20  # bytes: a child that has needed more ends, for it keeps them
 QUICK_S = 1.0  # a job that takes longer gives its place among the quick ones away, and lowers its priority
 IDLE = 1  # children that wait for work
-TRIES = 2  # a child that ends by itself may have been damaged by an earlier job
+TRIES = 2  # of a job whose child ended, where that may be no fault of its own
 
 
 class JobHandle:
@@ -123,16 +123,16 @@ class ChildPool:
                         with call.on(child):
                             answer = child.run(job, args, files, bounds, QUICK_S, on_slow, reach or Reach())
                     except ChildSlow:
-                        self._end(child)
+                        child.end()
                         raise BoundExceeded(f"{what}: {bounds.exceeded('wall')}") from None
                     except ChildEnded:
-                        used = child.jobs > 1
-                        ended_by = self._end(child)
+                        ended_by = child.end()
                         if call.cancelled:
                             raise Cancelled from None
                         if ended_by == signal.SIGXCPU:
                             raise BoundExceeded(f"{what}: {bounds.exceeded('cpu')}") from None
-                        if left and used:
+                        # An earlier job may have damaged it; or the kernel wanted memory, or it went with its zygote.
+                        if left and (child.jobs > 1 or ended_by == signal.SIGKILL):
                             os.lseek(files[0], 0, os.SEEK_SET)
                             os.ftruncate(files[1], 0)
                             os.lseek(files[1], 0, os.SEEK_SET)
@@ -144,13 +144,13 @@ class ChildPool:
                             "MiB of memory (PARSER_CHILD_MEMORY_MIB)"
                         ) from None
                     except BaseException:
-                        self._end(child)
+                        child.end()
                         raise
                     return self._finish(child, answer, bounds, what, once=reach is not None)
 
     def _finish(self, child: Child, answer: dict[str, Any], bounds: Bounds, what: str, once: bool) -> None:
         if once or "failed" in answer or answer.get("bound") == "memory" or child.lowered:
-            self._end(child)
+            child.end()
         else:
             self._put_back(child, answer["grown"])
         if bound := answer.get("bound"):
@@ -164,10 +164,10 @@ class ChildPool:
 
     def _take(self, unused: bool = False) -> Child:
         with self._lock:
-            if self._waiting and not (unused and self._waiting[-1].jobs):
-                return self._waiting.pop()
             if self._closed:
                 raise Cancelled
+            if self._waiting and not (unused and self._waiting[-1].jobs):
+                return self._waiting.pop()
             if self._zygote is None:
                 self._zygote = self._start()
             zygote = self._zygote
@@ -176,10 +176,10 @@ class ChildPool:
         except ZygoteGone:
             if self._closed:
                 raise Cancelled from None
-            log.error("the process that makes children ended; it is started again")
             with self._lock:
-                self._waiting.clear()
+                self._waiting = [child for child in self._waiting if child.zygote is not zygote]
                 if self._zygote is zygote:
+                    log.error("the process that makes children ended; it is started again")
                     self._zygote = None
                     zygote.close()
             return self._take(unused)
@@ -190,18 +190,4 @@ class ChildPool:
         with self._lock:
             if not self._closed and child.jobs < MAX_JOBS and grown < MAX_GROWTH and len(self._waiting) < IDLE:
                 return self._waiting.append(child)
-        self._end(child)
-
-    def _end(self, child: Child) -> int:
-        """The signal that ended the child; 0 if it ended by itself or its end is not known."""
-        with self._lock:
-            zygote = self._zygote
-        if zygote is None:
-            child.kill()
-            child.close()
-            return 0
-        try:
-            status = zygote.end(child)
-        except ZygoteGone:
-            return 0
-        return os.WTERMSIG(status) if os.WIFSIGNALED(status) else 0
+        child.end()

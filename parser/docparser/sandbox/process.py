@@ -83,8 +83,10 @@ class ChildSlow(Exception):
 
 
 class Child:
-    def __init__(self, pid: int, control: socket.socket) -> None:
-        self.pid, self.jobs, self.lowered = pid, 0, False
+    """``zygote`` is the one that forked it."""
+
+    def __init__(self, pid: int, zygote: Zygote, control: socket.socket) -> None:
+        self.pid, self.zygote, self.jobs, self.lowered = pid, zygote, 0, False
         self._control = control
 
     def run(
@@ -130,8 +132,15 @@ class Child:
         with contextlib.suppress(ProcessLookupError):
             os.kill(self.pid, signal.SIGKILL)
 
-    def close(self) -> None:
+    def end(self) -> int:
+        """The signal that ended it, now if nothing did before; 0 if it ended by itself. A zygote that is gone has taken
+        its children with it."""
         self._control.close()
+        try:
+            status = self.zygote.reap(self.pid)
+        except ZygoteGone:
+            return signal.SIGKILL
+        return os.WTERMSIG(status) if os.WIFSIGNALED(status) else 0
 
 
 class Zygote:
@@ -180,16 +189,14 @@ class Zygote:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs:
             try:
-                return Child(int(self._ask(b"fork", theirs)), ours)
+                return Child(int(self._ask(b"fork", theirs)), self, ours)
             except BaseException:
                 ours.close()
                 raise
 
-    def end(self, child: Child) -> int:
-        """End a child and return its wait status: how it ended, if it had ended before."""
-        child.kill()
-        child.close()
-        return int(self._ask(b"reap %d" % child.pid))
+    def reap(self, pid: int) -> int:
+        """End a child and return its wait status: how it ended, if it had ended before. Raises ZygoteGone."""
+        return int(self._ask(b"reap %d" % pid))
 
     def _ask(self, message: bytes, *files: socket.socket) -> bytes:
         with self._lock:
@@ -197,6 +204,7 @@ class Zygote:
                 socket.send_fds(self._control, [message], [file.fileno() for file in files])
                 answer = self._control.recv(MESSAGE)
             except OSError as exc:
+                self._control.close()  # it ends if it has not: an answer that comes too late must not be another's
                 raise ZygoteGone from exc
         if not answer:
             raise ZygoteGone

@@ -6,7 +6,7 @@ The zygote has one thread, no secrets in its environment, and reads nothing of s
     python -m docparser.sandbox.zygote FD NAME=MODULE:FUNCTION...
 
 FD is its control socket. Its messages: ``fork`` with the child's socket, answered by the child's number; ``reap N``,
-answered by the wait status of that child, which has ended or been killed. The socket's end is the zygote's end.
+which kills that child if it has not ended, answered by its wait status. The socket's end is the zygote's end.
 """
 
 from __future__ import annotations
@@ -136,7 +136,9 @@ def serve_forks(control: socket.socket, jobs: Mapping[str, Job]) -> NoReturn:
         if message == b"fork":
             control.send(str(_fork(control, files[0], jobs)).encode())
         else:
-            control.send(str(os.waitpid(int(message.split()[1]), 0)[1]).encode())
+            pid = int(message.split()[1])
+            os.kill(pid, signal.SIGKILL)
+            control.send(str(os.waitpid(pid, 0)[1]).encode())
 
 
 def _fork(control: socket.socket, theirs: int, jobs: Mapping[str, Job]) -> int:

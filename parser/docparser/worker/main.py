@@ -29,7 +29,7 @@ from docparser.sandbox.process import Bounds
 from docparser.settings import Settings
 from docparser.worker import offline
 from docparser.worker.messages import Answer
-from docparser.worker.process import HolderSlot
+from docparser.worker.process import HolderSlot, SharedSlot
 from isolation import hide
 
 M_ARENA_MAX = -8  # glibc's malloc.h
@@ -39,7 +39,7 @@ def main(words: list[str]) -> None:
     """``words``: the arguments above. Returns when the service closes the pipe."""
     hide()
     connection, first = Connection(int(words[0])), json.loads(words[2])
-    slot = HolderSlot((ctypes.c_double * 2).from_buffer(mmap.mmap(int(words[1]), mmap.PAGESIZE)))
+    slot = HolderSlot(SharedSlot.from_buffer(mmap.mmap(int(words[1]), mmap.PAGESIZE)))
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C goes to the whole group; the service ends its workers
     multiprocessing.current_process().name = first["name"]  # for the log
     configure_logging(first["level"], first["format"])

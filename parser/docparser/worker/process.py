@@ -19,25 +19,28 @@ import time
 from multiprocessing.reduction import ForkingPickler
 from typing import Any
 
-from bounded_child import environment
+from bounded_child import cpu_s, environment
 from docparser.sandbox.process import Bounds
 from docparser.settings import Settings
 
 MODULE = "docparser.worker.main"
 
 
+SharedSlot = ctypes.c_double * 3
+
+
 class HolderSlot:
     """The baton's holder, in shared memory, so that the service sees which page a worker died on.
 
-    ``array`` is two doubles shared by both processes: the holder's task number (0: nobody), and since when it holds the
-    baton, in seconds of the system's monotonic clock.
+    ``array`` is shared by both processes: the holder's task number (0: nobody); since when it holds the baton, in
+    seconds of the system's monotonic clock; and how many seconds of CPU time the worker had used by then.
     """
 
     def __init__(self, array: ctypes.Array[ctypes.c_double]) -> None:
         self._array = array
 
     def set(self, task: int) -> None:
-        self._array[1] = time.monotonic()
+        self._array[1], self._array[2] = time.monotonic(), time.process_time()
         self._array[0] = float(task)
 
     def clear(self) -> None:
@@ -52,6 +55,11 @@ class HolderSlot:
         """Seconds since the present holder got the baton; 0 if nobody has it."""
         return time.monotonic() - self._array[1] if self._array[0] else 0.0
 
+    @property
+    def cpu_before_s(self) -> float:
+        """Seconds of CPU time that the worker had used when the present holder got the baton."""
+        return self._array[2]
+
 
 class ProcessEnded(Exception):
     """The worker process ended, or its pipe broke."""
@@ -65,7 +73,7 @@ class WorkerProcess:
         self._connection, theirs = multiprocessing.Pipe()
         with theirs, open(os.memfd_create("baton"), "r+b") as memory:
             memory.truncate(mmap.PAGESIZE)
-            self.slot = HolderSlot((ctypes.c_double * 2).from_buffer(mmap.mmap(memory.fileno(), mmap.PAGESIZE)))
+            self.slot = HolderSlot(SharedSlot.from_buffer(mmap.mmap(memory.fileno(), mmap.PAGESIZE)))
             first = {
                 "name": name,
                 "cache": str(settings.cache_dir),
@@ -109,6 +117,14 @@ class WorkerProcess:
             return self._connection.recv()
         except (EOFError, ConnectionError) as exc:
             raise ProcessEnded from exc
+
+    @property
+    def holder_cpu_s(self) -> float:
+        """Seconds of CPU time that the worker has used since the present holder got the baton; 0 once it has ended."""
+        try:
+            return cpu_s(self._process.pid) - self.slot.cpu_before_s
+        except OSError:
+            return 0.0
 
     def kill(self) -> None:
         """End the process at once; ``receive`` then raises ProcessEnded."""

@@ -3,23 +3,29 @@
 
 from __future__ import annotations
 
-import ctypes
+import os
 import threading
 from types import SimpleNamespace
 
 import pytest
 
+from bounded_child import cpu_s
 from docparser.documents.reader import Reading
 from docparser.worker import baton as baton_module
 from docparser.worker.baton import FINISHING, STARTING, Baton, Hold
 from docparser.worker.messages import JoinPages, ReadingEnded, ReadingIsSlow, RunTask
-from docparser.worker.process import HolderSlot
+from docparser.worker.process import HolderSlot, SharedSlot
 from tests.support.wait import wait_for
 
 
 @pytest.fixture
 def slot() -> HolderSlot:
-    return HolderSlot((ctypes.c_double * 2)())
+    return HolderSlot(SharedSlot())
+
+
+def test_the_slot_says_how_much_cpu_time_was_used_before(slot: HolderSlot):
+    slot.set(7)
+    assert slot.cpu_before_s > 0 and abs(cpu_s(os.getpid()) - slot.cpu_before_s) < 1
 
 
 class Seen(Baton):

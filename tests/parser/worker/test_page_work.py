@@ -4,7 +4,6 @@ simulated; PaddleX's parts run in tests of the service."""
 
 from __future__ import annotations
 
-import ctypes
 import io
 import json
 from collections.abc import Callable
@@ -31,7 +30,7 @@ from docparser.worker import page_work, sent_pages, text_jobs
 from docparser.worker.baton import Baton
 from docparser.worker.messages import CountPages, JoinClientPages, JoinPages, ParsePage, PartOfPage, RunTask
 from docparser.worker.page_work import PageWork
-from docparser.worker.process import HolderSlot
+from docparser.worker.process import HolderSlot, SharedSlot
 
 DOCUMENT = Document("page.pdf", "PDF")
 PIXELS = np.zeros((2, 3, 3), np.uint8)
@@ -91,7 +90,7 @@ def parts(monkeypatch: pytest.MonkeyPatch) -> Any:
     monkeypatch.setattr(page_work, "DocumentReader", lambda limits: made)
     monkeypatch.setattr(page_work, "page_reader", lambda settings: made)
     monkeypatch.setattr(page_work, "OwnText", lambda characters, picture: (characters, picture is PIXELS))
-    made.work = PageWork(Settings(), Baton(HolderSlot((ctypes.c_double * 2)())), made)  # type: ignore[arg-type]  # simulated
+    made.work = PageWork(Settings(), Baton(HolderSlot(SharedSlot())), made)  # type: ignore[arg-type]  # simulated
     return made
 
 

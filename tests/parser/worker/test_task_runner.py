@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import sys
 import threading
 from collections.abc import Callable
@@ -27,7 +26,7 @@ from docparser.worker.messages import (
     RunTask,
     ServersState,
 )
-from docparser.worker.process import HolderSlot
+from docparser.worker.process import HolderSlot, SharedSlot
 from docparser.worker.task_runner import TaskRunner
 
 NOTHING: Any = JoinPages([], None, None)  # type: ignore[arg-type]  # nobody looks at the task
@@ -80,7 +79,7 @@ def runner(monkeypatch: pytest.MonkeyPatch) -> Any:
     vars(simulated).update(PageWork=Work)
     monkeypatch.setitem(sys.modules, simulated.__name__, simulated)
     connection: Any = Connection()
-    return TaskRunner(connection, SETTINGS, HolderSlot((ctypes.c_double * 2)()), SimpleNamespace())  # type: ignore[arg-type]  # no children here
+    return TaskRunner(connection, SETTINGS, HolderSlot(SharedSlot()), SimpleNamespace())  # type: ignore[arg-type]  # no children here
 
 
 def sent(runner: Any) -> list[Any]:
