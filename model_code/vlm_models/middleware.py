@@ -19,7 +19,7 @@ from typing import Any
 from .fields import Refusal, read_request, shown
 from .images import pixels_of
 from .media import decode_data_url, decode_frames_url, is_frames
-from .parts import empty_media, media_urls, parts, read_image_parts
+from .parts import empty_media, in_openais_words, media_urls, parts, unread
 from .pixels import ROOM, PixelBudget, Room
 from .remote import fetch_media
 from .settings import RequestSettings
@@ -67,8 +67,10 @@ class ChatOnly:
             check_model(document.get("model"), self.names)
             for where in empty_media(document):
                 raise Refusal(400, f"{where}: null is not accepted; expected an object with url")
+            for where, kind in unread(document):
+                raise Refusal(400, f"{where}: a part of type {shown(kind)} has none; expected it in a part of its own")
             check_image(document, self.family)
-            changed = read_image_parts(document)
+            changed = in_openais_words(document)
             fetched = await fetch_media(document, self.hosts, held.count)
             scope, named = with_own_ids(scope, document)
             if changed or fetched or named:

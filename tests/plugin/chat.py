@@ -30,7 +30,7 @@ def text_part(text: str = "OCR:") -> dict[str, Any]:
     return {"type": "text", "text": text}
 
 
-def body(*parts: dict[str, Any], **options: Any) -> dict[str, Any]:
+def body(*parts: dict[str, Any] | str, **options: Any) -> dict[str, Any]:
     """Body of a request with one user message; ``options`` override the client's defaults."""
     return {
         "model": MODEL,

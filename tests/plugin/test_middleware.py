@@ -42,6 +42,17 @@ def test_images_pass_in_every_form_that_vllm_knows():
         assert ask(json.dumps(body(image, text_part())).encode())[0].status == 200
 
 
+def test_no_text_and_no_image_is_passed_over():
+    part = image_part(BOMB)
+    exchange, (arrived,) = ask(json.dumps(body("OCR:", part)).encode())
+    assert exchange.status == 200 and json.loads(arrived) == body(text_part("OCR:"), part)
+    exchange, passed = ask(json.dumps(body({**text_part(), **part, "type": "text"})).encode())
+    assert exchange.status == 400 and not passed
+    assert exchange.message == (
+        "messages[0].content[0].image_url: a part of type 'text' has none; expected it in a part of its own"
+    )
+
+
 def test_no_two_requests_have_one_id():
     """By which vLLM 0.11.1 would find what it kept of the first one's image."""
     vllm, sent = Vllm(), body({**image_part(BOMB), "uuid": "mine"}, text_part(), request_id="mine")
