@@ -24,6 +24,7 @@ TURNS = {
     8: Image.Transpose.ROTATE_90,
 }
 
+
 def read(path: Path) -> np.ndarray:
     """[height, width, 3] uint8, upright, transparency on white ground. Raises UsageError for what is no image."""
     try:
