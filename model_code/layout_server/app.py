@@ -100,7 +100,7 @@ class LayoutService:
     async def _found(self, page: Page, request: Request) -> list[np.ndarray]:
         """The page's results. Its place in the queue is free as soon as its client leaves; then raises BadRequest."""
         finding = asyncio.create_task(self.batcher.find(page))
-        leaving = asyncio.create_task(request.receive())  # behind the body comes http.disconnect alone
+        leaving = asyncio.ensure_future(request.receive())  # behind the body comes http.disconnect alone
         try:
             await asyncio.wait((finding, leaving), return_when=asyncio.FIRST_COMPLETED)
             if not finding.done():

@@ -88,7 +88,7 @@ def upright(image: Image.Image) -> Image.Image:
     EXIF anew, which fails where another tag is odd."""
     turn = None
     with contextlib.suppress(Exception):
-        turn = TURNS.get(image.getexif().get(ORIENTATION))
+        turn = TURNS.get(image.getexif().get(ORIENTATION, 1))
     return image if turn is None else image.transpose(turn)
 
 

@@ -134,7 +134,10 @@ def test_a_page_whose_client_left_is_not_computed_and_a_full_queue_refuses():
 
 
 def test_a_request_ends_with_its_connection():
-    incoming = [{"type": "http.request", "body": pack(page()), "more_body": False}, {"type": "http.disconnect"}]
+    incoming: list[dict[str, Any]] = [
+        {"type": "http.request", "body": pack(page()), "more_body": False},
+        {"type": "http.disconnect"},
+    ]
 
     async def receive() -> dict[str, Any]:
         return incoming.pop(0)
