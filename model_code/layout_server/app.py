@@ -54,7 +54,7 @@ class LayoutService:
         try:
             with self._seconds.time():
                 page = await self._read(request)
-                results = await self.batcher.find(page)
+                results = await self._found(page, request)
         except BadRequest as exc:
             return self._refuse(exc.status, exc.words)
         except Full:
@@ -96,6 +96,19 @@ class LayoutService:
             raise BadRequest(400, "the client went away") from None
         except BadMessage as exc:
             raise BadRequest(400, f"body: {exc}") from None
+
+    async def _found(self, page: Page, request: Request) -> list[np.ndarray]:
+        """The page's results. Its place in the queue is free as soon as its client leaves; then raises BadRequest."""
+        finding = asyncio.create_task(self.batcher.find(page))
+        leaving = asyncio.ensure_future(request.receive())  # behind the body comes http.disconnect alone
+        try:
+            await asyncio.wait((finding, leaving), return_when=asyncio.FIRST_COMPLETED)
+            if not finding.done():
+                raise BadRequest(400, "the client went away")
+            return finding.result()
+        finally:
+            finding.cancel()
+            leaving.cancel()
 
     def _checked(self, arrays: dict[str, np.ndarray]) -> Page:
         """The arrays of a page, checked so that they cannot make the device fail. Raises BadRequest."""

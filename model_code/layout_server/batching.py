@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
@@ -46,7 +45,7 @@ class Batcher:
     ) -> None:
         self._run, self._on_batch, self._longest_s = run, on_batch, longest_s
         self._most_pages, self._wait_s, self._most_waiting = most_pages, wait_s, most_waiting
-        self._waiting: deque[tuple[Page, asyncio.Future[list[np.ndarray]]]] = deque()
+        self._waiting: dict[asyncio.Future[list[np.ndarray]], Page] = {}  # the oldest first
         self._arrived = asyncio.Event()
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="device")
         self.failed: Exception | None = None
@@ -62,9 +61,12 @@ class Batcher:
         if len(self._waiting) >= self._most_waiting:
             raise Full
         answer: asyncio.Future[list[np.ndarray]] = asyncio.get_running_loop().create_future()
-        self._waiting.append((page, answer))
+        self._waiting[answer] = page
         self._arrived.set()
-        return await answer
+        try:
+            return await answer
+        finally:
+            self._waiting.pop(answer, None)
 
     async def work(self) -> None:
         """Runs until the device fails; then all that wait get DeviceFailed."""
@@ -86,9 +88,8 @@ class Batcher:
     def _take(self) -> list[tuple[Page, asyncio.Future[list[np.ndarray]]]]:
         batch: list[tuple[Page, asyncio.Future[list[np.ndarray]]]] = []
         while self._waiting and len(batch) < self._most_pages:
-            page, answer = self._waiting.popleft()
-            if not answer.done():
-                batch.append((page, answer))
+            answer = next(iter(self._waiting))
+            batch.append((self._waiting.pop(answer), answer))
         if not self._waiting:
             self._arrived.clear()
         return batch
@@ -102,9 +103,7 @@ class Batcher:
         except Exception as exc:  # of torch, the driver, or memory; what was checked before is no cause
             log.exception("the device failed on %d pages", len(batch))
             self.failed = exc
-            batch += self._waiting
-            self._waiting.clear()
-            for _, answer in batch:
+            for answer in (*(answer for _, answer in batch), *self._waiting):
                 if not answer.done():
                     answer.set_exception(DeviceFailed())
             return

@@ -3,20 +3,34 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 from pathlib import Path
 
 import numpy as np
-from PIL import Image, ImageOps, UnidentifiedImageError
+from PIL import Image, UnidentifiedImageError
 
 from tool_errors import UsageError
+
+ORIENTATION = 0x0112  # EXIF's tag
+# How an image is turned upright, by its orientation.
+TURNS = {
+    2: Image.Transpose.FLIP_LEFT_RIGHT,
+    3: Image.Transpose.ROTATE_180,
+    4: Image.Transpose.FLIP_TOP_BOTTOM,
+    5: Image.Transpose.TRANSPOSE,
+    6: Image.Transpose.ROTATE_270,
+    7: Image.Transpose.TRANSVERSE,
+    8: Image.Transpose.ROTATE_90,
+}
 
 
 def read(path: Path) -> np.ndarray:
     """[height, width, 3] uint8, upright, transparency on white ground. Raises UsageError for what is no image."""
     try:
         with Image.open(path) as file:
-            image = ImageOps.exif_transpose(file)
+            file.load()
+            image = upright(file)
             if image.mode.startswith("I"):  # of 16 bits, which Pillow's `convert` cuts to white
                 grey = np.asarray(image).clip(0, 65535).astype(np.uint32)
                 image = Image.fromarray(((grey + 128) // 257 if grey.max() > 255 else grey).astype(np.uint8))
@@ -35,6 +49,15 @@ def read(path: Path) -> np.ndarray:
         raise UsageError(f"{path}: {cure}") from None
     except (OSError, ValueError, Image.DecompressionBombError) as error:
         raise UsageError(f"{path}: cannot be read ({error})") from None
+
+
+def upright(image: Image.Image) -> Image.Image:
+    """A loaded image, turned as its EXIF says; one that cannot be read says nothing. Pillow's own function writes the
+    EXIF anew, which fails where another tag is odd."""
+    turn = None
+    with contextlib.suppress(Exception):
+        turn = TURNS.get(image.getexif().get(ORIENTATION, 1))
+    return image if turn is None else image.transpose(turn)
 
 
 def png(image: np.ndarray) -> bytes:

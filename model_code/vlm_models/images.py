@@ -17,6 +17,17 @@ IMAGES = ("PNG", "JPEG", "TIFF", "BMP", "WEBP")  # Pillow's names of the formats
 MAX_SOURCE_PIXELS = 150_000_000
 
 _SIXTEEN_BIT = ("I;16", "I;16L", "I;16B", "I;16N")
+ORIENTATION = 0x0112  # EXIF's tag
+# How an image is turned upright, by its orientation.
+TURNS = {
+    2: Image.Transpose.FLIP_LEFT_RIGHT,
+    3: Image.Transpose.ROTATE_180,
+    4: Image.Transpose.FLIP_TOP_BOTTOM,
+    5: Image.Transpose.TRANSPOSE,
+    6: Image.Transpose.ROTATE_270,
+    7: Image.Transpose.TRANSVERSE,
+    8: Image.Transpose.ROTATE_90,
+}
 # Pixels that are converted at a time: more would only take memory.
 _BAND = 1 << 20
 
@@ -29,7 +40,7 @@ def pixels_of(data: bytes) -> int:
 
 
 def decode_image(data: bytes) -> Image.Image:
-    """Decode the first frame of an image file into an RGB image.
+    """Decode the first frame of an image file into an RGB image, upright.
 
     Raises:
         ValueError: empty, of another format, cut off or damaged, or of more than ``MAX_SOURCE_PIXELS`` pixels; the
@@ -38,7 +49,7 @@ def decode_image(data: bytes) -> Image.Image:
     with named_errors():
         image = opened(data)
         image.load()
-        return to_rgb(image)
+        return to_rgb(upright(image))
 
 
 def opened(data: bytes) -> Image.Image:
@@ -70,6 +81,15 @@ def named_errors() -> Iterator[None]:
     except (OSError, SyntaxError, EOFError, IndexError, MemoryError, OverflowError) as error:
         # PIL's decoders raise all of these for files that are cut off or damaged.
         raise ValueError(f"the image cannot be decoded, the file is cut off or damaged: {error}") from error
+
+
+def upright(image: Image.Image) -> Image.Image:
+    """A loaded image, turned as its EXIF says; one that cannot be read says nothing. Pillow's own function writes the
+    EXIF anew, which fails where another tag is odd."""
+    turn = None
+    with contextlib.suppress(Exception):
+        turn = TURNS.get(image.getexif().get(ORIENTATION, 1))
+    return image if turn is None else image.transpose(turn)
 
 
 def to_rgb(image: Image.Image) -> Image.Image:

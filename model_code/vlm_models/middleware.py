@@ -9,17 +9,19 @@ with ``"prompt": [-1]`` reaches the embedding lookup as it is.
 from __future__ import annotations
 
 import asyncio
+import hashlib
+import hmac
 import json
 import os
 import re
 import secrets
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections.abc import Awaitable, Callable, Iterable, MutableMapping
 from typing import Any
 
 from .fields import Refusal, read_request, shown
 from .images import pixels_of
 from .media import decode_data_url, decode_frames_url, is_frames
-from .parts import empty_media, media_urls, parts, read_image_parts
+from .parts import empty_media, in_openais_words, media_urls, parts, unread
 from .pixels import ROOM, PixelBudget, Room
 from .remote import fetch_media
 from .settings import RequestSettings
@@ -52,6 +54,7 @@ class ChatOnly:
         settings = RequestSettings.from_environment(os.environ)
         self.pixels = PixelBudget(settings.pixels_in_flight)
         self.names, self.family = settings.served_names, settings.family
+        self.key_digests = settings.key_digests
         self.hosts = settings.media_hosts
         self.bodies = 0  # bytes
 
@@ -62,13 +65,16 @@ class ChatOnly:
         held = Body(self)
         try:
             check_path(scope["method"], scope["path"])
+            check_key(scope.get("headers", ()), self.key_digests)
             body = await held.read(receive)
             document = read_request(body)
             check_model(document.get("model"), self.names)
             for where in empty_media(document):
                 raise Refusal(400, f"{where}: null is not accepted; expected an object with url")
+            for where, kind in unread(document):
+                raise Refusal(400, f"{where}: a part of type {shown(kind)} has none; expected it in a part of its own")
             check_image(document, self.family)
-            changed = read_image_parts(document)
+            changed = in_openais_words(document)
             fetched = await fetch_media(document, self.hosts, held.count)
             scope, named = with_own_ids(scope, document)
             if changed or fetched or named:
@@ -143,6 +149,17 @@ def check_path(method: str, path: str) -> None:
         raise Refusal(404, f"{method} {path} is not open on this server; use POST /v1/chat/completions")
 
 
+def check_key(headers: Iterable[tuple[bytes, bytes]], digests: tuple[str, ...]) -> None:
+    """Raises Refusal for who has none of the keys, as vLLM does, which is asked only behind this middleware: no body is
+    read and nothing is fetched for him."""
+    said = next((value for name, value in headers if name == b"authorization"), b"").decode("latin-1")
+    scheme, _, key = said.partition(" ")
+    digest = hashlib.sha256(key.encode()).hexdigest()
+    known = [hmac.compare_digest(digest, one) for one in digests]  # each, so that the time tells nothing
+    if digests and not (scheme.lower() == "bearer" and any(known)):
+        raise Refusal(401, "Unauthorized")
+
+
 def check_model(asked: str | None, names: tuple[str, ...]) -> None:
     """Raises Refusal for a model that is not loaded, with what leads PaddleOCR's client to the one that is."""
     if asked is None or not names or asked in names:
@@ -206,7 +223,7 @@ async def answer(refusal: Refusal, send: Send) -> None:
     kinds = {404: "NotFoundError", 408: "RequestTimeout", 413: "RequestEntityTooLarge", 503: "ServiceUnavailable"}
     kind = kinds.get(refusal.status, "BadRequestError")
     error = {"message": str(refusal), "type": kind, "param": None, "code": refusal.status}
-    content = json.dumps({"error": error}).encode()
+    content = json.dumps({"error": str(refusal) if refusal.status == 401 else error}).encode()
     headers = [
         (b"content-type", b"application/json"),
         (b"content-length", str(len(content)).encode()),

@@ -57,17 +57,19 @@ def in_int8(env: Mapping[str, str]) -> bool:
 class RequestSettings:
     """pixels_in_flight: of decoded images that the API server holds at once, over all requests; media_hosts: from which
     images and videos are fetched for a request that gives their address. The launcher says served_names, those of the
-    loaded model, and its family; where nobody says them, vLLM alone checks a request's model."""
+    loaded model, its family, and key_digests: SHA-256 in hex of the keys that vLLM takes. Where nobody says them, vLLM
+    alone checks a request's model and key."""
 
     pixels_in_flight: int = DEFAULT_MEGAPIXELS * 1_000_000
     media_hosts: frozenset[str] = frozenset()
     served_names: tuple[str, ...] = ()
     family: str = ""
+    key_digests: tuple[str, ...] = ()
 
     @classmethod
     def from_environment(cls, env: Mapping[str, str]) -> RequestSettings:
-        """Read VLM_MEGAPIXELS_IN_FLIGHT and VLM_MEDIA_HOSTS, empty means unset, and the launcher's VLM_SERVED_NAMES and
-        VLM_FAMILY. Raises ValueError naming the variable, its value and what was expected."""
+        """Read VLM_MEGAPIXELS_IN_FLIGHT and VLM_MEDIA_HOSTS, empty means unset, and the launcher's VLM_SERVED_NAMES,
+        VLM_FAMILY and VLM_KEY_DIGESTS. Raises ValueError naming the variable, its value and what was expected."""
         millions = env.get("VLM_MEGAPIXELS_IN_FLIGHT") or str(DEFAULT_MEGAPIXELS)
         if not (millions.isascii() and millions.isdigit() and 0 < len(millions) < 7 and int(millions) > 0):
             raise ValueError(f"VLM_MEGAPIXELS_IN_FLIGHT is {millions!r}; expected millions of pixels, from 1 to 999999")
@@ -78,6 +80,9 @@ class RequestSettings:
                     f"VLM_MEDIA_HOSTS: {host!r} is no host; expected names or addresses with blanks between them, with "
                     "a port where it is not the usual one, like images.example.org 10.0.0.7:8080"
                 )
-        names = tuple(name for name in env.get("VLM_SERVED_NAMES", "").split(",") if name)
+        names, digests = (
+            tuple(word for word in env.get(name, "").split(",") if word)
+            for name in ("VLM_SERVED_NAMES", "VLM_KEY_DIGESTS")
+        )
         lower = frozenset(host.lower() for host in hosts)
-        return cls(int(millions) * 1_000_000, lower, names, env.get("VLM_FAMILY", ""))
+        return cls(int(millions) * 1_000_000, lower, names, env.get("VLM_FAMILY", ""), digests)

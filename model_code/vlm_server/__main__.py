@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import argparse
+import hashlib
 import json
 import os
 import shlex
@@ -21,7 +22,7 @@ from .die_memory import check_graphs_of_a_die, fit_to_die, share_of_a_replica
 from .host import Host
 from .serving import Serving, check_graphs, check_precision, running_stack
 from .settings import Settings
-from .words import last_value, served_names
+from .words import keys, last_value, served_names
 
 
 def main(arguments: list[str]) -> int:
@@ -70,7 +71,11 @@ def main(arguments: list[str]) -> int:
             return 0
         env = build_environment(settings, serving, weights, os.environ)
         family = serving.models[weights.model.name].family
-        told = {"VLM_SERVED_NAMES": ",".join(served_names(command)), "VLM_FAMILY": family}
+        told = {
+            "VLM_SERVED_NAMES": ",".join(served_names(command)),
+            "VLM_FAMILY": family,
+            "VLM_KEY_DIGESTS": ",".join(hashlib.sha256(key.encode()).hexdigest() for key in keys(command, env)),
+        }
         try:
             os.execve(command[0], command, env | told)
         except FileNotFoundError:

@@ -8,7 +8,7 @@ vLLM's own parser says it too, but it takes ten seconds to load, at each start o
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
 from tool_errors import UsageError
@@ -78,16 +78,26 @@ def number(command: Sequence[str], argument: str, otherwise: float) -> float:
     return float(match[1]) * UNITS[match[2]]
 
 
-def served_names(command: Sequence[str]) -> list[str]:
-    """The names behind the last `--served-model-name` of a command line, which may be VLM_ARGS'."""
-    names: list[str] = []
+def values(command: Sequence[str], argument: str) -> list[str]:
+    """What stands behind the last `argument` of a command line, of one that takes several words."""
+    found: list[str] = []
     taking = False
     for word in command:
-        name, equals, value = word.partition("=")
-        if means(name, ["--served-model-name"]):
-            names, taking = [value] if equals else [], True
+        _, equals, value = word.partition("=")
+        if means(word, [argument]):
+            found, taking = [value] if equals else [], True
         elif taking and not word.startswith("-"):
-            names.append(word)
+            found.append(word)
         else:
             taking = False
-    return names
+    return found
+
+
+def served_names(command: Sequence[str]) -> list[str]:
+    """The names of the model, which may be VLM_ARGS'."""
+    return values(command, "--served-model-name")
+
+
+def keys(command: Sequence[str], env: Mapping[str, str]) -> list[str]:
+    """The keys of which vLLM wants one; none where it asks for none."""
+    return [key for key in values(command, "--api-key") or [env.get("VLLM_API_KEY", "")] if key]

@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+import os
 import shlex
 from pathlib import Path
 from typing import Any
@@ -286,6 +288,10 @@ def test_the_check_names_the_entry_that_the_container_settles_on(
     monkeypatch.setenv("VLM_ARGS", "--served-model-name mine yours --api-key=first")
     assert main(["--check"]) == 0
     assert json.loads(capsys.readouterr().out) == found | {"model": "mine", "api_key": "first"}
+    became: list[dict[str, str]] = []
+    monkeypatch.setattr(os, "execve", lambda program, command, env: became.append(env))
+    main([])
+    assert became[0]["VLM_KEY_DIGESTS"] == hashlib.sha256(b"first").hexdigest(), "for the middleware"
     monkeypatch.delenv("VLM_ARGS")
     monkeypatch.setenv("MODELS_DIR", str(ROOT / "models"))
     assert main(["--check"]) == 0 and json.loads(capsys.readouterr().out)["entry"] is None, "the demo weights"

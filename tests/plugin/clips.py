@@ -28,7 +28,7 @@ def clip(
     folder: Path, frames: int = 50, fps: float = 25, width: int = 320, height: int = 64, kind: str = "mp4"
 ) -> bytes:
     """A video file's bytes."""
-    codec = {"mp4": "mp4v", "avi": "MJPG"}[kind]
+    codec = {"mp4": "mp4v", "avi": "MJPG", "mkv": "MJPG"}[kind]
     file = folder / f"clip.{kind}"
     writer = cv2.VideoWriter(str(file), cv2.VideoWriter.fourcc(*codec), fps, (width, height))
     assert writer.isOpened()

@@ -11,7 +11,7 @@ import pytest
 import torch
 from PIL import Image
 
-from tests.plugin.chat import encode
+from tests.plugin.chat import encode, lying
 from vlm_models.images import decode_image, to_rgb
 from vlm_models.media import DataUrlConnector, decode_data_url
 from vlm_models.paddleocr_vl.image_processing import (
@@ -156,6 +156,15 @@ def test_white_stays_white_in_every_mode(mode):
     elif mode != "I":
         converted = white.convert(mode)
     assert min(to_rgb(converted).crop((1, 1, 2, 2)).tobytes()) >= 250
+
+
+@pytest.mark.parametrize("form", ["PNG", "WEBP", "JPEG"])
+@pytest.mark.parametrize("orientation", range(10))
+def test_an_image_is_turned_upright(form: str, orientation: int):
+    data, upright = lying(form, orientation)
+    found = np.asarray(decode_image(data)).astype(int)
+    assert found.shape == np.asarray(upright).shape
+    assert np.abs(found - np.asarray(upright)).mean() <= (5 if form == "JPEG" else 0)
 
 
 @pytest.mark.parametrize(

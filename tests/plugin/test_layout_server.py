@@ -33,6 +33,7 @@ from layout_server.settings import Settings
 from layout_wire import MODEL_HEADER, PATH, BadMessage, full_image, pack, small_image, unpack
 from paddle_program.program import UnknownProgram
 from tests.support.paths import ROOT
+from tests.support.wait import WAIT_S
 from tool_errors import DeviceError, ServiceError, UsageError
 
 SIDE = 4
@@ -69,8 +70,9 @@ def batcher(model: SimulatedModel, most_waiting: int = 8, wait_s: float = 0.0) -
 
 
 async def until(condition: Any) -> None:
-    while not condition():
-        await asyncio.sleep(0.001)
+    async with asyncio.timeout(WAIT_S):
+        while not condition():
+            await asyncio.sleep(0.001)
 
 
 def test_what_came_while_the_device_worked_is_one_call():
@@ -122,11 +124,31 @@ def test_a_page_whose_client_left_is_not_computed_and_a_full_queue_refuses():
         with pytest.raises(Full):
             await pages.find(page(4))
         left.cancel()
-        await asyncio.sleep(0)
+        await until(lambda: pages.waiting == 1)
         model.free.set()
         await asyncio.gather(first, stays)
         assert model.calls == [1, 1]
         work.cancel()
+
+    asyncio.run(run())
+
+
+def test_a_request_ends_with_its_connection():
+    incoming: list[dict[str, Any]] = [
+        {"type": "http.request", "body": pack(page()), "more_body": False},
+        {"type": "http.disconnect"},
+    ]
+
+    async def receive() -> dict[str, Any]:
+        return incoming.pop(0)
+
+    async def run() -> None:
+        service = LayoutService(SimulatedModel(), Settings.from_environment({"HARDWARE": "cpu"}))  # type: ignore[arg-type]  # simulated
+        headers = [(MODEL_HEADER.lower().encode(), SimulatedModel.checksum.encode())]
+        async with asyncio.timeout(WAIT_S):  # nothing works on the page
+            answer = await service.find(Request({"type": "http", "method": "POST", "headers": headers}, receive))
+        assert answer.status_code == 400
+        await until(lambda: service.batcher.waiting == 0)
 
     asyncio.run(run())
 

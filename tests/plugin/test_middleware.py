@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import json
 from typing import Any
 
@@ -15,7 +16,7 @@ from tests.plugin.gate import BOMB, CHAT, Exchange, Vllm, ask
 from tests.support.wait import WAIT_S
 from vlm_models import middleware
 from vlm_models.middleware import ChatOnly
-from vlm_server.words import served_names
+from vlm_server.words import keys, served_names
 
 
 @pytest.mark.parametrize(
@@ -40,6 +41,17 @@ def test_images_pass_in_every_form_that_vllm_knows():
     url = part["image_url"]["url"]
     for image in (part, {**part, "image_url": {"url": url, "detail": "high"}}, {"image_url": url}):
         assert ask(json.dumps(body(image, text_part())).encode())[0].status == 200
+
+
+def test_no_text_and_no_image_is_passed_over():
+    part = image_part(BOMB)
+    exchange, (arrived,) = ask(json.dumps(body("OCR:", part)).encode())
+    assert exchange.status == 200 and json.loads(arrived) == body(text_part("OCR:"), part)
+    exchange, passed = ask(json.dumps(body({**text_part(), **part, "type": "text"})).encode())
+    assert exchange.status == 400 and not passed
+    assert exchange.message == (
+        "messages[0].content[0].image_url: a part of type 'text' has none; expected it in a part of its own"
+    )
 
 
 def test_no_two_requests_have_one_id():
@@ -74,6 +86,48 @@ def test_another_model_is_refused_with_the_way_to_this_one(monkeypatch):
 @pytest.mark.parametrize("name", [["--served-model-name", "a", "b", "--port", "1"], ["--served-model-name=a", "b"]])
 def test_the_launcher_says_the_names(name: list[str]):
     assert served_names(["serve", "--served-model-name", "c", "--x", *name]) == ["a", "b"]
+
+
+@pytest.mark.parametrize(
+    ("words", "found"),
+    [
+        ([], ["e"]),
+        (["--api-key", "a", "b", "--port", "1"], ["a", "b"]),
+        (["--api-key", "c", "--api_key=a"], ["a"]),
+        (["--api-key", ""], []),
+    ],
+)
+def test_the_launcher_knows_the_keys(words: list[str], found: list[str]):
+    """As vLLM takes them: VLLM_API_KEY where the command line has none."""
+    assert keys(["serve", *words], {"VLLM_API_KEY": "e"}) == found
+    assert keys(["serve"], {}) == []
+
+
+@pytest.mark.parametrize(
+    ("said", "status"),
+    [
+        *(("Bearer first", 200), ("bearer other \u00fc", 200)),
+        *((None, 401), ("", 401), ("first", 401), ("Basic first", 401), ("Bearer  first", 401), ("Bearer firs", 401)),
+    ],
+)
+def test_who_has_no_key_is_answered_before_a_body_is_read(said: str | None, status: int, monkeypatch):
+    digests = [hashlib.sha256(key.encode()).hexdigest() for key in ("first", "other \u00fc")]
+    monkeypatch.setenv("VLM_KEY_DIGESTS", ",".join(digests))
+    vllm = Vllm()
+
+    async def run() -> Exchange:
+        exchange = Exchange(ChatOnly(vllm), json.dumps(body(image_part(BOMB))).encode())
+        if said is not None:
+            exchange.scope["headers"] = [(b"authorization", said.encode("latin-1"))]
+        if status != 200:
+            exchange.incoming.clear()  # who reads a body waits for ever
+        return await exchange.run()
+
+    exchange = asyncio.run(asyncio.wait_for(run(), WAIT_S))
+    assert exchange.status == status and bool(vllm.arrived) == (status == 200)
+    if status != 200:
+        assert json.loads(exchange.sent[1]["body"]) == {"error": "Unauthorized"}, "vLLM's words"
+    assert ask(method="GET", path="/health")[0].status == 200
 
 
 @pytest.mark.parametrize("content", ["OCR:", [], ["OCR:"], [text_part()], None])

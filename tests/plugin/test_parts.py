@@ -25,16 +25,19 @@ from vlm_models.settings import RequestSettings
 PICTURE = encode(Image.new("RGB", (9, 9), "red"))
 
 
-def request(*content: dict[str, Any]) -> dict[str, Any]:
+def request(*content: dict[str, Any] | str) -> dict[str, Any]:
     return {"messages": [{"role": "user", "content": list(content)}]}
 
 
-def test_the_seeds_part_is_read_as_openais():
+def test_other_clients_parts_are_read_as_openais():
     for image in ("data:,x", {"url": "data:,x"}):
         document = request({"type": "image", "image_url": image}, text_part("a"))
-        assert parts.read_image_parts(document)
+        assert parts.in_openais_words(document)
         assert document == request({"type": "image_url", "image_url": {"url": "data:,x"}}, text_part("a"))
-    assert not parts.read_image_parts(request(image_part("data:,x"), {"type": "image"}))
+    document = request("a", image_part("data:,x"), "b")
+    assert parts.in_openais_words(document)
+    assert document == request(text_part("a"), image_part("data:,x"), text_part("b"))
+    assert not parts.in_openais_words(request(image_part("data:,x"), {"type": "image"}, text_part("a")))
 
 
 @pytest.mark.parametrize(
@@ -53,6 +56,31 @@ def test_the_seeds_part_is_read_as_openais():
 def test_parts_that_hold_nothing_are_found(part: dict[str, Any], empty: str | None):
     found = list(parts.empty_media(request(text_part("a"), part)))
     assert found == ([f"messages[0].content[1].{empty}"] if empty else [])
+
+
+IMAGE, VIDEO = ({"url": f"data:,{name}"} for name in ("image", "video"))
+
+
+@pytest.mark.parametrize(
+    ("part", "unread"),
+    [
+        ({"type": "text", "text": "a", "image_url": IMAGE}, ["image_url"]),
+        ({"type": "text", "text": "a", "image_url": None}, []),
+        ({"type": "input_text", "text": "a"}, []),
+        ({"type": "refusal", "text": "a"}, ["text"]),
+        ({"type": "image_url", "image_url": IMAGE, "text": "a", "video_url": VIDEO}, ["text", "video_url"]),
+        ({"type": "image", "image_url": IMAGE, "text": "a"}, ["text"]),
+        ({"type": "input_image", "image_url": "data:,x"}, []),
+        ({"type": "video_url", "video_url": VIDEO, "image_url": IMAGE}, ["image_url"]),
+        ({"image_url": IMAGE, "video_url": VIDEO}, ["video_url"]),
+        ({"image_url": None, "video_url": VIDEO}, ["video_url"]),
+        ({"video_url": VIDEO}, []),
+        ({"text": "a"}, ["text"]),
+    ],
+)
+def test_what_vllm_would_pass_over_is_found(part: dict[str, Any], unread: list[str]):
+    found = list(parts.unread(request("a", part)))
+    assert found == [(f"messages[0].content[1].{key}", part.get("type")) for key in unread]
 
 
 class Pictures(BaseHTTPRequestHandler):

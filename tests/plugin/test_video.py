@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import base64
+import struct
 from pathlib import Path
 
 import pytest
@@ -43,6 +44,20 @@ def test_a_file_is_decoded_to_the_chosen_frames(tmp_path: Path, kind: str):
     assert facts["total_num_frames"] == 50 and facts["fps"] == 25
 
 
+@pytest.mark.parametrize("length", [None, 1800, 4000, 600_000])
+def test_a_matroska_file_has_the_frames_that_it_has(tmp_path: Path, length: float | None):
+    """Whatever length (ms) it has as a whole: a sound's, or none, as browsers record."""
+    file = clip(tmp_path, 50, 25, kind="mkv")
+    said = b"\x44\x89\x88" + struct.pack(">d", 2000)  # Duration
+    void = b"\xec\x89" + bytes(9)
+    assert file.count(said) == 1
+    file = file.replace(said, void if length is None else said[:3] + struct.pack(">d", length))
+    frames, facts = decode_video(file, BOUNDS)
+    total = min(50, round((length or 2000) / 40))
+    assert facts["total_num_frames"] == total and facts["frames_indices"] == frame_indices(total, 25, 2)
+    assert [number_of(one) for one in frames] == facts["frames_indices"]
+
+
 def test_files_that_are_refused(tmp_path: Path):
     whole = clip(tmp_path, 50, 25)
     avi = clip(tmp_path, 50, 25, kind="avi")
@@ -53,6 +68,7 @@ def test_files_that_are_refused(tmp_path: Path):
         "a playlist": (b"#EXTM3U\nfile:///etc/hostname\n", BOUNDS, "format is not known"),
         "an empty box": (b"\0\0\0\x18ftypisom" + b"\0" * 40, BOUNDS, "cannot be decoded"),
         "bytes": (whole, VideoBounds(megabytes=0.001), "bytes; expected at most 0.001 million"),
+        "nothing behind its head": (clip(tmp_path, 50, 25, kind="mkv")[:800], BOUNDS, "it has 0 frames"),
         "seconds": (whole, VideoBounds(seconds=1), "2.0 s long; expected at most 1 s"),
         "pixels": (whole, VideoBounds(megapixels=0.05), "4 frames of 320 x 64 are more than 0.05 million pixels"),
     }

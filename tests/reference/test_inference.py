@@ -101,7 +101,9 @@ def test_pictures_of_every_kind(tmp_path):
     upright = Image.new("L", (4, 2))
     exif = upright.getexif()
     exif[0x0112] = 6
-    upright.save(tmp_path / "turned.jpg", exif=exif)
+    exif[0x0110] = "a camera"
+    # The camera's tag as the resolution's, which is no text.
+    upright.save(tmp_path / "turned.jpg", exif=exif.tobytes().replace(b"\x01\x10\x00\x02", b"\x01\x1a\x00\x02"))
     assert pictures.read(tmp_path / "turned.jpg").shape == (4, 2, 3)
     grey = np.linspace(0, 65535, 256, dtype=np.uint16).reshape(16, 16)  # steps of 257
     Image.fromarray(grey).save(tmp_path / "deep.png")

@@ -23,6 +23,7 @@ from isolation import isolate
 from .bounds import VideoBounds
 from .sampling import frame_indices
 
+MATROSKA = b"\x1aE\xdf\xa3"  # and WebM
 MEMORY_BYTES = 4 << 30  # address space, of which OpenCV and its libraries reserve a part
 
 
@@ -50,8 +51,12 @@ def main() -> int:
     return 0
 
 
-def read(data: bytes, bounds: VideoBounds) -> tuple[np.ndarray, dict[str, Any]]:
-    """The chosen frames [frames, height, width, 3] uint8, and what vLLM calls the video's metadata. Raises BadVideo."""
+def read(data: bytes, bounds: VideoBounds, counted: int | None = None) -> tuple[np.ndarray, dict[str, Any]]:
+    """The chosen frames [frames, height, width, 3] uint8, and what vLLM calls the video's metadata. Raises BadVideo.
+
+    ``counted``: frames of a file that was read to its end. Matroska does not say how many it has, and OpenCV takes its
+    length for it: there may be none, or a sound that is longer than the picture.
+    """
     import cv2
 
     cv2.setNumThreads(1)
@@ -61,9 +66,14 @@ def read(data: bytes, bounds: VideoBounds) -> tuple[np.ndarray, dict[str, Any]]:
     video = cv2.VideoCapture(f"/proc/self/fd/{file}", cv2.CAP_FFMPEG)
     if not video.isOpened():
         raise BadVideo("it cannot be decoded: it is cut off or damaged, or of a kind that is not known")
-    total, fps = int(video.get(cv2.CAP_PROP_FRAME_COUNT)), video.get(cv2.CAP_PROP_FPS)
+    told, fps = int(video.get(cv2.CAP_PROP_FRAME_COUNT)), video.get(cv2.CAP_PROP_FPS)
+    total = told if counted is None else counted
+    may_count = counted is None and data.startswith(MATROSKA)
+    if may_count and total <= 0 and 0 < fps <= 1000:
+        most = int(bounds.seconds * fps) + 1
+        return read(data, bounds, next((number for number in range(most) if not video.grab()), most))
     if not (0 < total < 1 << 31 and 0 < fps <= 1000):
-        raise BadVideo(f"its header says {total} frames and {fps:g} frames per second; expected both above 0")
+        raise BadVideo(f"it has {total} frames and {fps:g} frames per second; expected both above 0")
     if total / fps > bounds.seconds:
         raise BadVideo(f"it is {total / fps:.1f} s long; expected at most {bounds.seconds} s")
     width, height = (int(video.get(key)) for key in (cv2.CAP_PROP_FRAME_WIDTH, cv2.CAP_PROP_FRAME_HEIGHT))
@@ -78,6 +88,8 @@ def read(data: bytes, bounds: VideoBounds) -> tuple[np.ndarray, dict[str, Any]]:
     place, number = next(wanted)
     for index in range(chosen[-1] + 1):
         if not video.grab():
+            if may_count:
+                return read(data, bounds, index)
             raise BadVideo(f"its frame {index} of {total} cannot be read: it is cut off or damaged")
         if index == number:
             there, frame = video.retrieve()

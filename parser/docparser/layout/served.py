@@ -33,7 +33,7 @@ MOST_ANSWER_BYTES = 64 << 20
 
 
 class NoAnswer(Exception):
-    """The server did not find this page's layout; the text says why."""
+    """The server is there, but did not find this page's layout; the text says why."""
 
 
 class LayoutServer:
@@ -61,6 +61,7 @@ class LayoutServer:
             pages = [self._ask([part[at : at + 1] for part in inputs]) for at in range(len(inputs[0]))]
         except NoAnswer as exc:
             log.info("a page's layout is found on the CPU: %s", exc)
+            self._win()
             return self._count(ON_CPU, None)
         except (OSError, http.client.HTTPException, BadMessage) as exc:
             self._lose(exc)

@@ -178,9 +178,10 @@ def _between(ink: np.ndarray, above: Body, below: Body) -> int:
 
 def bands_of(question: Question) -> list[Band]:
     """A block of text in bands; one with the question as it is, where nothing is to be cut."""
-    image = straightened(picture_of(question))
+    picture = picture_of(question)
+    image = straightened(picture)
     found = find(np.asarray(image.convert("L")))
-    if len(found.rows) == 1 and found.scale == 1.0:
+    if image is picture and len(found.rows) == 1 and found.scale == 1.0:
         return [_band(question, image)]
     cuts = [image.crop((0, top, image.width, end)) for top, end in found.rows]
     return [_band(_enlarged(question, cut, found.scale), cut) for cut in cuts]

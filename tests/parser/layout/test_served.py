@@ -51,6 +51,10 @@ def test_a_server_that_is_busy_is_not_away(simulated, client):
     assert client.away == "" and client.counts[ON_CPU] == 1
     simulated.status = 200
     assert client.find(PAGE) is not None
+    simulated.status = 500
+    assert client.find(PAGE) is None and client.away
+    simulated.status = 503
+    assert client.find(PAGE) is None and client.away == "", "it is back, and busy"
 
 
 @pytest.mark.parametrize(

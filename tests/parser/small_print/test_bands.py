@@ -122,10 +122,15 @@ def test_a_block_that_was_scanned_askew_is_straightened(degrees: float, paper: i
     assert all(abs(bands.skew(np.asarray(picture_of(band.question).convert("L")))) < 0.3 for band in asked)
 
 
-def test_large_print_of_a_few_lines_is_asked_as_it_is():
-    whole = question(block(4, 40, 1.4)[0])
+def test_large_print_of_a_few_lines_is_asked_as_it_is_or_straightened():
+    straight = block(4, 40, 1.4)[0]
+    whole = question(straight)
     (band,) = bands.bands_of(whole)
     assert band.question is whole
+    askew = Image.fromarray(straight).rotate(1.5, Image.Resampling.BICUBIC, expand=True, fillcolor=255)
+    (band,) = bands.bands_of(question(np.asarray(askew)))
+    asked = np.asarray(picture_of(band.question).convert("L"))
+    assert abs(bands.skew(asked)) < 0.3 and np.array_equal(asked, band.grey), "its lines are cut where they were found"
 
 
 @pytest.mark.parametrize(
