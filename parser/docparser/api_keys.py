@@ -34,7 +34,7 @@ from docparser.clients.keys import (
 from docparser.clients.usage import ledger_of
 from docparser.contract.priority import PRIORITIES
 from docparser.errors import NotReady
-from docparser.settings import Settings
+from docparser.settings import Settings, wrong
 
 SPAN = re.compile(r"(\d{1,6})(min|h|d)")
 SECONDS = {"min": 60, "h": 3600, "d": 86_400}
@@ -106,7 +106,10 @@ def main(words: list[str] | None = None) -> int:
         settings = Settings()
         path = arguments.file or settings.api_keys_file or own_file(settings)
         status: int = arguments.run(arguments, KeyFile(path.expanduser().absolute()), settings)
-    except (NotReady, ValidationError, OSError, ValueError) as exc:
+    except ValidationError as exc:
+        print("\n".join(f"docparser.api_keys: {words}" for words in wrong(exc)), file=sys.stderr)
+        return 2
+    except (NotReady, OSError, ValueError) as exc:
         print(f"docparser.api_keys: {exc}", file=sys.stderr)
         return 2
     return status
@@ -239,7 +242,10 @@ def _newest(client: str, file: KeyFile, settings: Settings) -> Key:
 
 
 def _all_keys(settings: Settings, file: KeyFile) -> list[Key]:
-    return KeyRing(settings.api_keys, settings.api_keys_file, file.path).keys()
+    named = settings.api_keys_file
+    if named is not None and named.expanduser().absolute() == file.path:
+        named = None  # it need not be there: the first key makes it
+    return KeyRing(settings.api_keys, named, file.path).keys()
 
 
 def _quota(text: str) -> Quota:

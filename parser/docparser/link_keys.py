@@ -6,14 +6,16 @@ from __future__ import annotations
 import argparse
 import sys
 
+from pydantic import ValidationError
+
 from docparser.errors import NotReady, StorageUnavailable
 from docparser.jobs.links import STEP_S, LinkKeys
 from docparser.jobs.result import timestamp
 from docparser.jobs.storage.backend import open_files
-from docparser.settings import Settings
+from docparser.settings import Settings, wrong
 
 
-def main() -> int:
+def main(words: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         prog="python -m docparser.link_keys",
         description="The key that signs the addresses of results, in PARSER_DATA_DIR or the bucket of "
@@ -28,8 +30,12 @@ def main() -> int:
         action="store_true",
         help="end all older addresses at once, if a stranger knows an old key",
     )
-    arguments = parser.parse_args()
-    settings = Settings()
+    arguments = parser.parse_args(words)
+    try:
+        settings = Settings()
+    except ValidationError as exc:
+        print("\n".join(f"docparser.link_keys: {words}" for words in wrong(exc)), file=sys.stderr)
+        return 2
     root = settings.data_dir.expanduser().absolute()
     try:
         keys = LinkKeys(open_files(root, 0, settings.storage_url, settings.spool_dir).small)

@@ -20,7 +20,7 @@ from docparser.connections.protocol import bounded_protocol
 from docparser.errors import DataDirFull, NotReady, StorageAway, StorageUnavailable
 from docparser.logs import configure_logging
 from docparser.parsing.pool import WorkerPool
-from docparser.settings import Settings, variable
+from docparser.settings import Settings, wrong
 from docparser.weights import find_layout_model, names_served, reads_whole_pages, settled
 from isolation import hide, lacking
 from tool_errors import with_place
@@ -39,11 +39,7 @@ def main() -> int:
     try:
         settings = Settings()
     except ValidationError as exc:
-        # A default that is derived from a wrong setting would be reported a second time.
-        for error in (error for error in exc.errors() if error["type"] != "default_factory_not_called"):
-            field = str(error["loc"][0])
-            words = f"{variable(field)}: {error['msg']}; {_shown(field, error['input'])}"
-            print(f"docparser: {with_place(words)}", file=sys.stderr)
+        print("\n".join(f"docparser: {with_place(words)}" for words in wrong(exc)), file=sys.stderr)
         return 2
     try:
         chosen = settings
@@ -106,14 +102,6 @@ def main() -> int:
         print(f"docparser: no worker could be started: {given_up[0]}", file=sys.stderr)
         return 2
     return 1 if others else 0
-
-
-def _shown(field: str, value: object) -> str:
-    """The value of a wrong setting, unless a secret may be in it: in a field for secrets, or in an address with one."""
-    info = Settings.model_fields.get(field)
-    if (info is not None and not info.repr) or "@" in str(value):
-        return "its value is not shown, for it may hold a secret; write @ and / in a password as %40 and %2F"
-    return f"got {value!r}"
 
 
 def _check_layout_engine(settings: Settings) -> None:

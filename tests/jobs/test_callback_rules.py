@@ -90,6 +90,7 @@ def test_secrets_that_are_wrong_are_named_and_not_shown(settings, words):
     [
         ({"callback_hosts": "https://hooks.example/"}, "'https://hooks.example/' cannot be used"),
         ({"callback_hosts": "*"}, "cannot be used; expected names like"),
+        ({"url_hosts": "https://files.example/"}, "'https://files.example/' cannot be used"),
         ({"callback_networks": "10.0.0.0/99"}, "expected addresses and networks"),
     ],
 )

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from docparser import api_keys
+from docparser import api_keys, link_keys
 from docparser.clients import key_ring
 from docparser.clients.key_ring import KeyRing
 from docparser.clients.keys import Key, Quota, digest, parse_entry, parse_quota
@@ -145,6 +145,22 @@ class TestFiles:
         ring.look()
         assert ring.find("one"), "a file that is away changes nothing"
 
+    def test_a_file_is_read_again_when_its_rights_are_mended(self, tmp_path, monkeypatch):
+        path = tmp_path / "keys"
+        self.write(path, f"sha256:{digest('one')}")
+        ring = KeyRing(required_file=path)
+        self.write(path, f"sha256:{digest('two')}")
+
+        def refused(*_: object, **__: object) -> list[tuple[int, Key]]:
+            raise NotReady("Permission denied")
+
+        with monkeypatch.context() as without:
+            without.setattr(key_ring, "read_file", refused)  # of root's file
+            ring.look()
+        path.chmod(0o604)
+        ring.look()
+        assert ring.find("two") and not ring.find("one")
+
     def test_an_emptied_file_opens_nothing(self, tmp_path):
         path = tmp_path / "keys"
         self.write(path, f"sha256:{digest('one')}")
@@ -199,6 +215,23 @@ class TestCommand:
     def make(self, capsys, *words: str) -> str:
         assert api_keys.main(["make", *words]) == 0
         return capsys.readouterr().out.strip()
+
+    def test_the_first_key_makes_the_named_file(self, capsys, monkeypatch, tmp_path):
+        monkeypatch.setenv("PARSER_API_KEYS_FILE", str(tmp_path / "keys"))
+        key = self.make(capsys)
+        assert KeyRing(required_file=tmp_path / "keys").find(key)
+        monkeypatch.setenv("PARSER_API_KEYS_FILE", str(tmp_path / "nowhere"))
+        assert api_keys.main(["--file", str(tmp_path / "others"), "list"]) == 2
+        assert "nowhere cannot be read" in capsys.readouterr().err
+
+    @pytest.mark.parametrize(("command", "word"), [(api_keys.main, "list"), (link_keys.main, "rotate")])
+    def test_a_wrong_setting_is_named_and_no_secret_shown(self, command, word, capsys, monkeypatch):
+        monkeypatch.setenv("PARSER_LOG_LEVEL", "INFO")
+        monkeypatch.setenv("PARSER_DATABASE_URL", "postgresql://me:hunter2@x@host/db")
+        assert command([word]) == 2
+        address, level = capsys.readouterr().err.splitlines()
+        assert "PARSER_LOG_LEVEL" in level and "got 'INFO'" in level
+        assert "PARSER_DATABASE_URL" in address and "hunter2" not in address
 
     def test_rotation_keeps_the_client(self, capsys, tmp_path):
         old = self.make(capsys, "--name", "billing", "--quota", "pages=5/day", "--priority", "bulk")

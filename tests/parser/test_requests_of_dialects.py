@@ -198,17 +198,22 @@ def test_the_document_for_docling(source: dict[str, Any], found: tuple[str, str]
             request.source()
 
 
-def test_who_is_bulk_says_its_name_and_bulk_has_its_share():
+def test_who_is_bulk_says_its_name_and_is_owed_nothing_before_it_waits():
     bulk = with_priority("a", bulk=True)
     assert is_bulk(bulk) and with_priority(bulk, bulk=True) == bulk and with_priority("a", bulk=False) == "a"
-    share, begun = BulkShare(0.25), []
-    for _ in range(10):
-        begun.append(share.bulk_first)
-        share.begun(bulk=share.bulk_first)
-    assert begun == [False, False, False, False, True] * 2
+    quarter = BulkShare(0.25)
     for _ in range(9):
-        share.begun(bulk=False, bulk_waits=False)
-    assert not share.bulk_first, "nothing is owed to who does not wait"
+        quarter.begun(bulk=False, bulk_waits=False)
+    assert not quarter.bulk_first, "nothing is owed to who does not wait"
+
+
+@pytest.mark.parametrize("share", [0.0, 0.1, 0.25, 0.5, 0.9, 1.0])
+def test_bulk_has_its_share_of_the_pages_that_are_begun(share: float):
+    shared, bulk = BulkShare(share), 0
+    for _ in range(1000):
+        bulk += shared.bulk_first
+        shared.begun(bulk=shared.bulk_first)
+    assert bulk == pytest.approx(1000 * share, abs=1)
 
 
 @pytest.mark.parametrize("signs", ["", '"[,{[,{"'])

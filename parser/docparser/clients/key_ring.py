@@ -21,7 +21,7 @@ log = logging.getLogger(__name__)
 
 OWN_FILE = "api_keys"
 LOOK_S = 1.0  # between two looks whether a file has changed
-Stamp = tuple[int, int, int] | None
+Stamp = tuple[int, int, int, int] | None
 
 
 def own_file(settings: Settings) -> Path:
@@ -148,4 +148,4 @@ def _stamp(path: Path) -> Stamp:
         found = os.stat(path)
     except OSError:
         return None
-    return found.st_mtime_ns, found.st_size, found.st_ino
+    return found.st_mtime_ns, found.st_ctime_ns, found.st_size, found.st_ino

@@ -22,6 +22,9 @@ def is_bulk(client: str) -> bool:
     return client.endswith(BULK)
 
 
+EXACT = 1e-9  # tenths add up to a little less than one
+
+
 class BulkShare:
     """Of the pages that are begun while both kinds wait, ``share`` (0 to 1) are bulk: so bulk never starves."""
 
@@ -31,8 +34,9 @@ class BulkShare:
 
     @property
     def bulk_first(self) -> bool:
-        return self._owed >= 1
+        return self._owed >= 1 - EXACT
 
     def begun(self, *, bulk: bool, bulk_waits: bool = True) -> None:
         """A page was chosen. Where nobody knows whether bulk pages wait, they may."""
-        self._owed = 0.0 if bulk or not bulk_waits else min(1.0, self._owed + self._share)
+        owed = self._owed + self._share - bulk if bulk_waits else 0.0
+        self._owed = min(max(owed, 0.0), 1 + self._share)  # no more is owed unless bulk pages find no room

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from pydantic import AliasChoices, Field
+from pydantic import AliasChoices, Field, ValidationError
 
 from docparser.settings.base import REPOSITORY
 from docparser.settings.jobs import CallbackSettings, JobSettings
@@ -11,7 +11,7 @@ from docparser.settings.models import ModelSettings
 from docparser.settings.pages import PageSettings, cores
 from docparser.settings.requests import ClientSettings, RequestSettings, TraceSettings
 
-__all__ = ["REPOSITORY", "Settings", "cores", "variable"]
+__all__ = ["REPOSITORY", "Settings", "cores", "variable", "wrong"]
 
 
 class Settings(
@@ -36,3 +36,19 @@ def variable(field: str) -> str:
         return field
     alias = info.validation_alias
     return str(alias.choices[0]) if isinstance(alias, AliasChoices) else f"PARSER_{field.upper()}"
+
+
+def wrong(exc: ValidationError) -> list[str]:
+    """What is wrong with the settings, a sentence for each."""
+    # A default that is derived from a wrong setting would be reported a second time.
+    errors = (error for error in exc.errors() if error["type"] != "default_factory_not_called")
+    fields = ((str(error["loc"][0]), error) for error in errors)
+    return [f"{variable(field)}: {error['msg']}; {_shown(field, error['input'])}" for field, error in fields]
+
+
+def _shown(field: str, value: object) -> str:
+    """The value of a wrong setting, unless a secret may be in it: in a field for secrets, or in an address with one."""
+    info = Settings.model_fields.get(field)
+    if (info is not None and not info.repr) or "@" in str(value):
+        return "its value is not shown, for it may hold a secret; write @ and / in a password as %40 and %2F"
+    return f"got {value!r}"

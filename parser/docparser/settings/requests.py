@@ -108,6 +108,7 @@ class ClientSettings(SettingsGroup):
     )
     url_hosts: str = Field(
         default="",
+        json_schema_extra={"format": "hosts"},
         description="Hosts from which the parser fetches a `file` that is a URL, like "
         "files.example.com,*.example.org:8443. Empty: none.",
     )
