@@ -110,7 +110,10 @@ class TestForeignPages:
 
     def test_an_allowed_page_may_write_and_read(self, server):
         app = {"Origin": "https://app.example.org", "Sec-Fetch-Site": "cross-site"}
-        asks = {"Access-Control-Request-Method": "POST", "Access-Control-Request-Headers": "authorization,x-stainless-arch"}
+        asks = {
+            "Access-Control-Request-Method": "POST",
+            "Access-Control-Request-Headers": "authorization,x-stainless-arch",
+        }
         before = server.client.options(JOBS, headers=app | asks)
         assert before.status_code == 200
         assert before.headers["Access-Control-Allow-Origin"] == "https://app.example.org"
