@@ -15,8 +15,8 @@ from docparser.places.box import Box, around
 
 ABOVE, BELOW = 0.75, 0.2  # ems from the baseline to the ends of a line's band; a line has what has its middle in it
 SHIFTED, SMALLER = 0.1, 0.85  # ems off the line's baseline, and of the line's letters: raised or lowered
-GAP, GAP_AT_SCRIPT = -0.05, 0.15  # ems between letters, for a blank that the file has; before a superscript
-WIDE_GAP = 0.35  # ems, for one that it does not have
+GAP, GAP_AT_SCRIPT = -0.05, 0.15  # ems between letters, for a blank that AFTER_BLANK says; before a superscript
+WIDE_GAP = 0.35  # ems, for one between letters that do not follow each other in the file
 WIDE_GAP_OF_IDEOGRAPHS = 0.9
 MOST_OVER = 0.05  # of all characters
 OVER = 0.5  # of a letter's width: two that lie over each other as far have no order
@@ -69,7 +69,7 @@ class Arrangement:
         each, em = each[order], em[order]
         shift = np.zeros(len(each)) if down else (baseline[line] - each["origin"][:, 1]) / main[line]
         script = np.where((em < SMALLER * main[line]) & (np.abs(shift) > SHIFTED), np.sign(shift), 0).astype(int)
-        lines = _lines(each, em, line, script, down=down)
+        lines = _lines(each, em, order, line, script, down=down)
         broken = [
             dataclasses.replace(one, broken=_broken(one.text, following.text))
             for one, following in itertools.pairwise(lines)
@@ -153,8 +153,11 @@ def _columns(each: np.ndarray, em: np.ndarray) -> Order:
     return order, line[order], np.full(count, np.median(em)), np.zeros(count)
 
 
-def _lines(each: np.ndarray, em: np.ndarray, line: np.ndarray, script: np.ndarray, *, down: bool) -> list[Line]:
-    """Of characters in the order of their lines."""
+def _lines(
+    each: np.ndarray, em: np.ndarray, order: np.ndarray, line: np.ndarray, script: np.ndarray, *, down: bool
+) -> list[Line]:
+    """Of characters in the order of their lines. ``order``: the place of each in the file. Of two that follow each
+    other there AFTER_BLANK alone says whether they are apart, for letters may be spaced."""
     boxes, codes = each["box"], each["code"]
     first, last = (1, 3) if down else (0, 2)
     gap = np.zeros(len(each))
@@ -164,7 +167,8 @@ def _lines(each: np.ndarray, em: np.ndarray, line: np.ndarray, script: np.ndarra
     ideograph = np.array([is_ideograph(letter) for letter in map(chr, codes.tolist())])
     wide = np.where(ideograph | np.roll(ideograph, 1), WIDE_GAP_OF_IDEOGRAPHS, WIDE_GAP)
     said = (each["flags"] & AFTER_BLANK > 0) & (gap > np.where(off_line, GAP_AT_SCRIPT, GAP))
-    blank = another | ((said | (gap > wide)) & (each["flags"] & PIECE == 0))
+    unsaid = (np.diff(order, prepend=-1) != 1) & (gap > wide)
+    blank = another | ((said | unsaid) & (each["flags"] & PIECE == 0))
     begins = np.flatnonzero(blank | off_line)
     lows = np.minimum.reduceat(boxes[:, :2], begins).tolist()
     highs = np.maximum.reduceat(boxes[:, 2:], begins).tolist()

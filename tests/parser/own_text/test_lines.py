@@ -28,6 +28,16 @@ def placed(*signs: tuple[str, float, float], em: float = EM) -> Characters:
     return Characters(each, np.array([(0, em, 0, 255, 0)], STYLE))
 
 
+def spaced(words: str) -> bytes:
+    """Words whose letters are placed one by one, a fifth of an em apart, as browsers do."""
+    made, x = b"", 60.0
+    for sign in words:
+        made += text(sign, x=x)
+        x += 12 * (WIDTHS.get(sign, 0.556) + 0.2)
+    return made
+
+
+WIDTHS = {"i": 0.222, "l": 0.222, "I": 0.278, " ": 0.278, ".": 0.278, ",": 0.278, "M": 0.833, "r": 0.333, "s": 0.5}
 CASES = {
     "words and lines": (text("Two words,", y=300) + text("and more.", y=285), "Two words, and more."),
     "lines in the wrong order": (text("second line", y=285) + text("First and", y=300), "First and second line"),
@@ -35,6 +45,26 @@ CASES = {
     "without blanks": (
         b"BT /Helvetica 12 Tf 60 300 Td [(Wide)-400(gaps)-300(are)-300(blanks)] TJ ET",
         "Wide gaps are blanks",
+    ),
+    "spaced by the file": (
+        b"BT /Helvetica 12 Tf 3.6 Tc 60 300 Td (ANNUAL REPORT, William) Tj 0 Tc ( in 1843) Tj ET",
+        "ANNUAL REPORT, William in 1843",
+    ),
+    "spaced and without blanks": (
+        b"BT /Helvetica 12 Tf 3.6 Tc 60 300 Td [(William)-400(Miller)] TJ ET",
+        "William Miller",
+    ),
+    "each spaced letter by itself": (
+        text("So they say of him who is", y=320) + spaced("Mr. Miller in Illinois, 3 3"),
+        "So they say of him who is Mr. Miller in Illinois, 3 3",
+    ),
+    "one letter between words": (
+        text("So they say of all who", y=320) + text("am") + text("a", x=81.7) + text("Miller", x=91.7),
+        "So they say of all who am a Miller",
+    ),
+    "single letters and no blank of the file": (
+        b"".join(text(sign, x=60 + 10 * at) for at, sign in enumerate("abcd")),
+        "a b c d",
     ),
     "kerned": (b"BT /Helvetica 12 Tf 60 300 Td [(W)80(e k)-20(er)10(n)] TJ ET", "We kern"),
     "broken at a hyphen": (text("These are docu-", y=300) + text("ments.", y=285), "These are documents."),
