@@ -180,14 +180,15 @@ class _Styles:
         along = (a * matrix.a + c * matrix.b, b * matrix.a + d * matrix.b)
         up = (a * matrix.c + c * matrix.d, b * matrix.c + d * matrix.d)
         size = pdfium.FPDFText_GetFontSize(self._text, index) * math.hypot(*up)
-        angle = math.degrees(math.atan2(along[1], along[0]))
+        sign = math.copysign(1.0, size)  # a font of negative size runs against its matrix
+        angle = math.degrees(math.atan2(sign * along[1], sign * along[0]))
         colour = [ctypes.c_uint() for _ in range(4)]
         pdfium.FPDFText_GetFillColor(self._text, index, *colour)
         red, green, blue, opacity = (part.value & 255 for part in colour)
         mode = pdfium.FPDFTextObj_GetTextRenderMode(found)
         style = (
             number,
-            round(size, 2) if size <= FURTHEST else 0.0,
+            round(abs(size), 2) if abs(size) <= FURTHEST else 0.0,
             round(angle, 1) if math.isfinite(angle) else 0.0,
             red << 24 | green << 16 | blue << 8 | opacity,
             mode & 255,
