@@ -89,7 +89,7 @@ class OwnText:
         for indices in self._pieces(np.flatnonzero(left)):
             inside = np.zeros(len(self._characters), bool)
             inside[indices] = True
-            edges = self._characters.each["box"][indices]
+            edges = self._part(indices).each["box"]
             box = Box(*edges[:, :2].min(0).tolist(), *edges[:, 2:].max(0).tolist())
             found.append(self._block(box, inside))
         return sorted(found, key=lambda block: (block.box.top, block.box.left))
@@ -110,11 +110,17 @@ class OwnText:
         inside: np.ndarray = (self._middles >= box[:2]) & (self._middles <= box[2:])
         return np.all(inside, axis=1)
 
+    def _part(self, which: np.ndarray) -> Characters:
+        """Those characters (bool, or their indices), in boxes that end with the page: print may reach over its edge."""
+        each = self._characters.each[which]
+        height, width = self._pixels.shape[:2]
+        each["box"] = np.clip(each["box"], 0, [width, height, width, height])
+        return Characters(each, self._characters.styles)
+
     def _block(self, box: Box, inside: np.ndarray) -> BlockText:
         if not inside.any():
             return BlockText(box, (), (Doubt.EMPTY,))
-        part = Characters(self._characters.each[inside], self._characters.styles)
-        arranged = Arrangement.of(part)
+        arranged = Arrangement.of(self._part(inside))
         doubts = [] if self._characters.complete else [Doubt.TOO_MUCH]
         doubts += self._judge.doubts_of(box, inside)
         if not doubts and arranged.unordered:
@@ -130,7 +136,7 @@ class OwnText:
         """Characters that stand together: runs of a line, and such runs that follow each other downwards."""
         if not len(indices):
             return []
-        part = Characters(self._characters.each[indices], self._characters.styles)
+        part = self._part(indices)
         begins = part.runs()
         em = np.maximum(part.styles["size"][part.each["style"][begins]], 1.0)[:, None]
         reach = np.concatenate([ACROSS * em, DOWN * em], 1) / 2

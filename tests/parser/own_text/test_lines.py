@@ -125,6 +125,14 @@ def test_what_lies_in_no_box_is_told_in_pieces():
     assert [piece.text for piece in pieces] == ["Name", "17.50", "Sum"] and all(piece.true for piece in pieces)
 
 
+def test_what_reaches_over_the_pages_edges_is_told_inside_of_them():
+    page = own_text(pdf(text("On the left", x=-1.6, y=300) + text("Top", y=492) + text("Right", x=473, y=200)))
+    pieces = page.outside([])
+    assert {piece.text for piece in pieces} == {"On the left", "Top", "Right"}
+    sides = np.array([box for piece in pieces for box in (piece.box, piece.lines[0].words[0].box)])
+    assert sides.min() == 0 and sides.max() == 1000, "pixels of the page"
+
+
 def test_a_page_without_text_has_none():
     page = own_text(pdf(b"0 0 100 100 re f"))
     (block,) = page.blocks([PAGE])
