@@ -30,7 +30,7 @@ RAISED = str.maketrans("0123456789+-\u2212=()", "⁰¹²³⁴⁵⁶⁷⁸⁹⁺�
 @dataclasses.dataclass(frozen=True)
 class Word:
     """``script`` is 1 where the word, or its end that is a Word of its own then, is raised (a superscript), -1 where it
-    is lowered, 0 on the line. A raised number is in Unicode's superscripts. ``joined``: no blank stands before it."""
+    is lowered, 0 on the line. A raised number is in Unicode's superscripts, if it has no letters. ``joined``: no blank stands before it."""
 
     text: str
     box: Box
@@ -186,7 +186,7 @@ def _lines(
         strict=True,
     ):
         text = unicodedata.normalize("NFC", letters[begin:end]).replace("\u00ad", "-")
-        if level == 1 and any(map(str.isdecimal, text)):
+        if level == 1 and any(map(str.isdecimal, text)) and not any(map(str.isalpha, text)):
             text = text.translate(RAISED)
         word = Word(text, Box(*low, *high), level, joined=not apart)
         if new:

@@ -70,6 +70,7 @@ CASES = {
     "broken at a hyphen": (text("These are docu-", y=300) + text("ments.", y=285), "These are documents."),
     "a hyphen of its own": (text("He read the A-", y=300) + text("B file.", y=285), "He read the A- B file."),
     "superscript": (text("x", size=12) + text("2", x=66.5, y=305, size=7) + text("is", x=75, size=12), "x² is"),
+    "a superscript with letters": (text("is a") + text("2n", x=80.4, y=305, size=7), "is a2n"),
     "letters for one glyph": (text("a!ce"), "affice"),
 }
 
