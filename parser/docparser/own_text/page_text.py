@@ -12,7 +12,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from docparser.own_text.characters import Characters
-from docparser.own_text.lines import Arrangement, Line, middles, paragraph
+from docparser.own_text.lines import Arrangement, Line, compounds_of, middles, paragraph, with_hyphens
 from docparser.own_text.truth import UNDRAWN, Doubt, Judge
 from docparser.places.box import Box
 
@@ -49,6 +49,10 @@ class BlockText:
         """The lines as one paragraph: blanks between them (none between ideographs), hyphens of line ends taken out."""
         return paragraph(self.lines)
 
+    def hyphened_as(self, text: str) -> BlockText:
+        """The same, where hyphens at the ends of lines stay if ``text`` has the words with them."""
+        return dataclasses.replace(self, lines=with_hyphens(self.lines, compounds_of(text)))
+
 
 class OwnText:
     """The text of one page. Cheap to make where the page says nothing; the picture is looked at once, by the first
@@ -66,6 +70,12 @@ class OwnText:
     @functools.cached_property
     def _judge(self) -> Judge:
         return Judge(self._characters, self._pixels)
+
+    @functools.cached_property
+    def _compounds(self) -> frozenset[str]:
+        """Words that have their hyphen within a line."""
+        lines = Arrangement.of(self._part(~self._judge.hidden)).lines
+        return frozenset().union(*(compounds_of(line.text) for line in lines))
 
     def __len__(self) -> int:
         """Characters on the page that are said to be drawn; 0 for a scan, also one with another's OCR."""
@@ -130,7 +140,10 @@ class OwnText:
             doubts.append(Doubt.UNMAPPED)
         if _mixed(words):
             doubts.append(Doubt.MIXED_SCRIPTS)
-        return BlockText(box, arranged.lines, tuple(doubts))
+        lines = arranged.lines
+        if any(line.broken for line in lines):
+            lines = with_hyphens(lines, self._compounds)
+        return BlockText(box, lines, tuple(doubts))
 
     def _pieces(self, indices: np.ndarray) -> list[np.ndarray]:
         """Characters that stand together: runs of a line, and such runs that follow each other downwards."""

@@ -147,6 +147,7 @@ class OwnTextStep:
         # Rules of a table, and underlines, are ink that no letter accounts for: the letters that are there are true.
         if said is None or prompt not in (TEXT_PROMPT, TABLE_PROMPT) or set(said.doubts) - {Doubt.OTHER_INK}:
             return reply
+        said = said.hyphened_as(reply.text)  # what a hyphen at a line's end is for, the page does not say
         agreement: float | None = None
         text: str | None = None
         if reply.note is not None:  # it stays: the VLM has failed, or its text was cut

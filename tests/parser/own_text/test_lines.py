@@ -68,9 +68,15 @@ CASES = {
     ),
     "kerned": (b"BT /Helvetica 12 Tf 60 300 Td [(W)80(e k)-20(er)10(n)] TJ ET", "We kern"),
     "broken at a hyphen": (text("These are docu-", y=300) + text("ments.", y=285), "These are documents."),
+    "a hyphen for the rest of a word": (text("die Nord-", y=300) + text("und Ostsee", y=285), "die Nord- und Ostsee"),
+    "a hyphen in an address": (text("at example.org/a-", y=300) + text("b/c now", y=285), "at example.org/a-b/c now"),
+    "a hyphen that a word has elsewhere": (
+        text("Well-known, a well-", y=300) + text("known docu-", y=285) + text("ment.", y=270),
+        "Well-known, a well-known document.",
+    ),
     "a hyphen of its own": (text("He read the A-", y=300) + text("B file.", y=285), "He read the A- B file."),
     "superscript": (text("x", size=12) + text("2", x=66.5, y=305, size=7) + text("is", x=75, size=12), "x² is"),
-    "a superscript with letters": (text("is a") + text("2n", x=80.4, y=305, size=7), "is a2n"),
+    "a superscript with letters": (text("is a") + text("2n", x=78.9, y=305, size=7), "is a2n"),
     "letters for one glyph": (text("a!ce"), "affice"),
 }
 

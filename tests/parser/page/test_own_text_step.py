@@ -179,8 +179,15 @@ NOT_PLAIN: dict[str, tuple[Line, list[Boxed]]] = {
     **{
         f"{base} to the {raised}": (raised_words(base, *raised.split()), [])
         for base, raised in (
-            ("a", "2n"), ("2", "n+1"), ("2", "n +1"), ("e", "\u2212kt"), ("x", "ij"), ("f(x)", "ij"),
-            ("A", "(i)"), ("x", "\u00b9/\u00b2"), ("10", "\u00b2.\u2075"),
+            ("a", "2n"),
+            ("2", "n+1"),
+            ("2", "n +1"),
+            ("e", "\u2212kt"),
+            ("x", "ij"),
+            ("f(x)", "ij"),
+            ("A", "(i)"),
+            ("x", "\u00b9/\u00b2"),
+            ("10", "\u00b2.\u2075"),
         )
     },
     "an operator": (line("for all x \u2208 y", 0, 110), []),
@@ -237,6 +244,13 @@ def test_where_the_vlm_has_failed_the_page_still_has_its_text(note: BlockNote):
     assert (check.texts[0], check.origins[0].source) == ("A tit", VLM)
     assert (repair.texts[0], repair.origins[0].source) == (TITLE, PAGE)
     assert repair.replies[0].note == note
+
+
+@pytest.mark.parametrize("read", ["a well-known word", "a wellknown word"])
+def test_the_vlm_says_what_a_hyphen_at_a_lines_end_is_for(read: str):
+    own = SimulatedText(line("a well-", 0, 110, broken=True), line("known word", 0, 140))
+    found = Read("repair", own, BOXES[1:2], {"text": Reply(read)})
+    assert found.texts == [read] and found.origins[0] == Origin(PAGE, 1.0)
 
 
 @pytest.mark.parametrize("mode, text", [("check", "#f8 BK4*45"), ("repair", "words of it"), ("prefer", "words of it")])
