@@ -23,7 +23,7 @@ CHARACTER = np.dtype(
     ]
 )
 # No Unicode is known; of a glyph of several characters, not the first; after a blank, which the file has or PDFium
-# sees.
+# sees: letters that are spaced have none between them.
 UNMAPPED, PIECE, AFTER_BLANK = 1, 2, 4
 
 # One row for each run that is drawn alike.

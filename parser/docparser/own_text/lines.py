@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import re
 import unicodedata
 
 import numpy as np
@@ -15,8 +16,8 @@ from docparser.places.box import Box, around
 
 ABOVE, BELOW = 0.75, 0.2  # ems from the baseline to the ends of a line's band; a line has what has its middle in it
 SHIFTED, SMALLER = 0.1, 0.85  # ems off the line's baseline, and of the line's letters: raised or lowered
-GAP, GAP_AT_SCRIPT = -0.05, 0.15  # ems between letters, for a blank that the file has; before a superscript
-WIDE_GAP = 0.35  # ems, for one that it does not have
+GAP, GAP_AT_SCRIPT = -0.05, 0.15  # ems between letters, for a blank that AFTER_BLANK says; before a superscript
+WIDE_GAP = 0.35  # ems, for one between letters that do not follow each other in the file
 WIDE_GAP_OF_IDEOGRAPHS = 0.9
 MOST_OVER = 0.05  # of all characters
 OVER = 0.5  # of a letter's width: two that lie over each other as far have no order
@@ -24,13 +25,17 @@ INITIAL = 1.8  # of a line's letters: a larger one stands before several lines
 COLUMN = 0.5  # of the steps from character to character: more of them downwards, and the writing is vertical
 SHIFT = 1 << 24  # pixels, so that a baseline above the page is a number above 0
 HYPHENS = "-\u2010\u00ad"
+COMPOUND = re.compile(r"\w+(?:[-\u2010]\w+)+")
+ADDRESS = re.compile(r"://|@|www\.|\w\.\w{2,}/")
+CONJUNCTION = re.compile(r"(?:and|or|und|oder)\b")  # "first- and last-born": the hyphen stands for the rest of a word
 RAISED = str.maketrans("0123456789+-\u2212=()", "⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻⁻⁼⁽⁾")  # without its level, 10³ would be another number
 
 
 @dataclasses.dataclass(frozen=True)
 class Word:
     """``script`` is 1 where the word, or its end that is a Word of its own then, is raised (a superscript), -1 where it
-    is lowered, 0 on the line. A raised number is in Unicode's superscripts. ``joined``: no blank stands before it."""
+    is lowered, 0 on the line. A raised number, without letters, is in Unicode's superscripts. ``joined``: no blank
+    stands before it."""
 
     text: str
     box: Box
@@ -41,13 +46,15 @@ class Word:
 @dataclasses.dataclass(frozen=True)
 class Line:
     """``text`` has one blank between words, in the order in which they are read. ``down``: the line is a column of
-    vertical writing. ``broken``: it ends in a hyphen that is there for the line's end only; ``text`` still has it."""
+    vertical writing. ``broken``: it ends in a hyphen, and its last word goes on in the next line. That hyphen, which
+    ``text`` has, is there for the line's end only, unless it is ``hyphened``."""
 
     text: str
     box: Box
     words: tuple[Word, ...]
     down: bool = False
     broken: bool = False
+    hyphened: bool = False
 
 
 @dataclasses.dataclass(frozen=True)
@@ -69,11 +76,8 @@ class Arrangement:
         each, em = each[order], em[order]
         shift = np.zeros(len(each)) if down else (baseline[line] - each["origin"][:, 1]) / main[line]
         script = np.where((em < SMALLER * main[line]) & (np.abs(shift) > SHIFTED), np.sign(shift), 0).astype(int)
-        lines = _lines(each, em, line, script, down=down)
-        broken = [
-            dataclasses.replace(one, broken=_broken(one.text, following.text))
-            for one, following in itertools.pairwise(lines)
-        ]
+        lines = _lines(each, em, order, line, script, down=down)
+        broken = [_broken(one, following.text) for one, following in itertools.pairwise(lines)]
         initial = bool((em > INITIAL * main[line]).any())
         return cls((*broken, lines[-1]), initial or _overlapping(each))
 
@@ -85,9 +89,26 @@ def paragraph(lines: tuple[Line, ...]) -> str:
         if text and not (is_ideograph(text[-1]) and is_ideograph(line.text[0])) and not broken:
             text += " "
         text += line.text
-        if broken := line.broken:
+        broken = line.broken
+        if broken and not line.hyphened:
             text = text[:-1]
     return text
+
+
+def compounds_of(text: str) -> frozenset[str]:
+    """Its words that have hyphens."""
+    return frozenset(word.replace("\u2010", "-") for word in COMPOUND.findall(text.lower()))
+
+
+def with_hyphens(lines: tuple[Line, ...], compounds: frozenset[str]) -> tuple[Line, ...]:
+    """The lines; where two of them make one of the ``compounds``, its hyphen stays."""
+    found = [
+        dataclasses.replace(line, hyphened=True)
+        if line.broken and compounds & compounds_of(line.text.rpartition(" ")[2] + following.text.partition(" ")[0])
+        else line
+        for line, following in itertools.pairwise(lines)
+    ]
+    return (*found, *lines[-1:])
 
 
 def middles(characters: Characters) -> np.ndarray:
@@ -153,8 +174,11 @@ def _columns(each: np.ndarray, em: np.ndarray) -> Order:
     return order, line[order], np.full(count, np.median(em)), np.zeros(count)
 
 
-def _lines(each: np.ndarray, em: np.ndarray, line: np.ndarray, script: np.ndarray, *, down: bool) -> list[Line]:
-    """Of characters in the order of their lines."""
+def _lines(
+    each: np.ndarray, em: np.ndarray, order: np.ndarray, line: np.ndarray, script: np.ndarray, *, down: bool
+) -> list[Line]:
+    """Of characters in the order of their lines. ``order``: the place of each in the file. Of two that follow each
+    other there AFTER_BLANK alone says whether they are apart, for letters may be spaced."""
     boxes, codes = each["box"], each["code"]
     first, last = (1, 3) if down else (0, 2)
     gap = np.zeros(len(each))
@@ -164,7 +188,8 @@ def _lines(each: np.ndarray, em: np.ndarray, line: np.ndarray, script: np.ndarra
     ideograph = np.array([is_ideograph(letter) for letter in map(chr, codes.tolist())])
     wide = np.where(ideograph | np.roll(ideograph, 1), WIDE_GAP_OF_IDEOGRAPHS, WIDE_GAP)
     said = (each["flags"] & AFTER_BLANK > 0) & (gap > np.where(off_line, GAP_AT_SCRIPT, GAP))
-    blank = another | ((said | (gap > wide)) & (each["flags"] & PIECE == 0))
+    unsaid = (np.diff(order, prepend=-1) != 1) & (gap > wide)
+    blank = another | ((said | unsaid) & (each["flags"] & PIECE == 0))
     begins = np.flatnonzero(blank | off_line)
     lows = np.minimum.reduceat(boxes[:, :2], begins).tolist()
     highs = np.maximum.reduceat(boxes[:, 2:], begins).tolist()
@@ -182,7 +207,7 @@ def _lines(each: np.ndarray, em: np.ndarray, line: np.ndarray, script: np.ndarra
         strict=True,
     ):
         text = unicodedata.normalize("NFC", letters[begin:end]).replace("\u00ad", "-")
-        if level == 1 and any(map(str.isdecimal, text)):
+        if level == 1 and any(map(str.isdecimal, text)) and not any(map(str.isalpha, text)):
             text = text.translate(RAISED)
         word = Word(text, Box(*low, *high), level, joined=not apart)
         if new:
@@ -197,5 +222,11 @@ def _line(words: list[Word], down: bool) -> Line:
     return Line(text, around(word.box for word in words), tuple(words), down)
 
 
-def _broken(line: str, following: str) -> bool:
-    return len(line) > 1 and line[-1] in HYPHENS and line[-2].isalpha() and following[:1].islower()
+def _broken(line: Line, following: str) -> Line:
+    word = line.text.rpartition(" ")[2]
+    if len(word) == 1 or word[-1] not in HYPHENS:
+        return line
+    if ADDRESS.search(word):
+        return dataclasses.replace(line, broken=True, hyphened=True)
+    goes_on = following[:1].islower() and not CONJUNCTION.match(following)
+    return dataclasses.replace(line, broken=word[-2].isalpha() and goes_on)

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from docparser.own_text.characters import Characters
-from docparser.own_text.lines import Arrangement, Line, middles, paragraph
+from docparser.own_text.lines import Arrangement, Line, compounds_of, middles, paragraph, with_hyphens
 from docparser.own_text.truth import UNDRAWN, Doubt, Judge
 from docparser.places.box import Box
 
@@ -49,6 +49,10 @@ class BlockText:
         """The lines as one paragraph: blanks between them (none between ideographs), hyphens of line ends taken out."""
         return paragraph(self.lines)
 
+    def hyphened_as(self, text: str) -> BlockText:
+        """The same, where hyphens at the ends of lines stay if ``text`` has the words with them."""
+        return dataclasses.replace(self, lines=with_hyphens(self.lines, compounds_of(text)))
+
 
 class OwnText:
     """The text of one page. Cheap to make where the page says nothing; the picture is looked at once, by the first
@@ -66,6 +70,12 @@ class OwnText:
     @functools.cached_property
     def _judge(self) -> Judge:
         return Judge(self._characters, self._pixels)
+
+    @functools.cached_property
+    def _compounds(self) -> frozenset[str]:
+        """Words that have their hyphen within a line."""
+        lines = Arrangement.of(self._part(~self._judge.hidden)).lines
+        return frozenset().union(*(compounds_of(line.text) for line in lines))
 
     def __len__(self) -> int:
         """Characters on the page that are said to be drawn; 0 for a scan, also one with another's OCR."""
@@ -89,7 +99,7 @@ class OwnText:
         for indices in self._pieces(np.flatnonzero(left)):
             inside = np.zeros(len(self._characters), bool)
             inside[indices] = True
-            edges = self._characters.each["box"][indices]
+            edges = self._part(indices).each["box"]
             box = Box(*edges[:, :2].min(0).tolist(), *edges[:, 2:].max(0).tolist())
             found.append(self._block(box, inside))
         return sorted(found, key=lambda block: (block.box.top, block.box.left))
@@ -110,11 +120,17 @@ class OwnText:
         inside: np.ndarray = (self._middles >= box[:2]) & (self._middles <= box[2:])
         return np.all(inside, axis=1)
 
+    def _part(self, which: np.ndarray) -> Characters:
+        """Those characters (bool, or their indices), in boxes that end with the page: print may reach over its edge."""
+        each = self._characters.each[which]
+        height, width = self._pixels.shape[:2]
+        each["box"] = np.clip(each["box"], 0, [width, height, width, height])
+        return Characters(each, self._characters.styles)
+
     def _block(self, box: Box, inside: np.ndarray) -> BlockText:
         if not inside.any():
             return BlockText(box, (), (Doubt.EMPTY,))
-        part = Characters(self._characters.each[inside], self._characters.styles)
-        arranged = Arrangement.of(part)
+        arranged = Arrangement.of(self._part(inside))
         doubts = [] if self._characters.complete else [Doubt.TOO_MUCH]
         doubts += self._judge.doubts_of(box, inside)
         if not doubts and arranged.unordered:
@@ -124,13 +140,16 @@ class OwnText:
             doubts.append(Doubt.UNMAPPED)
         if _mixed(words):
             doubts.append(Doubt.MIXED_SCRIPTS)
-        return BlockText(box, arranged.lines, tuple(doubts))
+        lines = arranged.lines
+        if any(line.broken for line in lines):
+            lines = with_hyphens(lines, self._compounds)
+        return BlockText(box, lines, tuple(doubts))
 
     def _pieces(self, indices: np.ndarray) -> list[np.ndarray]:
         """Characters that stand together: runs of a line, and such runs that follow each other downwards."""
         if not len(indices):
             return []
-        part = Characters(self._characters.each[indices], self._characters.styles)
+        part = self._part(indices)
         begins = part.runs()
         em = np.maximum(part.styles["size"][part.each["style"][begins]], 1.0)[:, None]
         reach = np.concatenate([ACROSS * em, DOWN * em], 1) / 2

@@ -26,6 +26,9 @@ from docparser.own_text.characters import (
 
 LINE_HYPHEN = 2  # the code that PDFium gives a hyphen at the end of a line
 BLANKS = frozenset(b" \t\r\n\f\v\0") | {0xA0, 0x3000, *range(0x2000, 0x200C)}
+LINE_ENDS = frozenset(b"\r\n")
+WIDER, WIDEST = 0.2, 0.6  # ems: gaps between letters that are spaced are no more unlike, and no larger
+DIGITS = [*b"0123456789"]
 Affine = tuple[float, float, float, float, float, float]  # x' = a x + c y + e, y' = b x + d y + f
 
 
@@ -74,6 +77,7 @@ _unicode = _quick("FPDFText_GetUnicode", ctypes.c_uint, _POINTER, _INDEX)
 _object = _quick("FPDFText_GetTextObject", ctypes.c_void_p, _POINTER, _INDEX)
 _box = _quick("FPDFText_GetCharBox", _TRUTH, _POINTER, _INDEX, *[_POINTER] * 4)
 _origin = _quick("FPDFText_GetCharOrigin", _TRUTH, _POINTER, _INDEX, *[_POINTER] * 2)
+_generated = _quick("FPDFText_IsGenerated", _TRUTH, _POINTER, _INDEX)
 _unmapped = _quick("FPDFText_HasUnicodeMapError", _TRUTH, _POINTER, _INDEX)
 
 
@@ -100,19 +104,42 @@ def _read(text: Any, count: int, to_pixels: Affine) -> Characters:
     adjacent[0] = False
     same_place = (np.diff(places[:, 4:], axis=0, prepend=np.nan) == 0).all(1)
     found["code"][found["code"] == LINE_HYPHEN] = ord("-")
-    found["flags"] = (
-        UNMAPPED * np.array(_unmapped_ones(handle, drawn, codes), bool)
-        | PIECE * (adjacent & same_place)
-        | AFTER_BLANK * ~adjacent
-    )
     a, b, c, d, e, f = to_pixels
     across, along = places[:, [0, 1]], places[:, [2, 3]]
     xs, ys = a * across + c * along + e, b * across + d * along + f
     found["box"] = np.stack([xs.min(1), ys.min(1), xs.max(1), ys.max(1)], 1)
     x, y = places[:, 4], places[:, 5]
     found["origin"] = np.stack([a * x + c * y + e, b * x + d * y + f], 1)
+    table = styles.table()
+    blanks = [index for index, code in enumerate(codes) if code in BLANKS and not _generated(handle, index)]
+    of_file = np.diff(np.searchsorted(blanks, at), prepend=0) > 0
+    seen = ~adjacent & ~of_file & ~np.array([codes[index - 1] in LINE_ENDS for index in at.tolist()])
+    found["flags"] = (
+        UNMAPPED * np.array(_unmapped_ones(handle, drawn, codes), bool)
+        | PIECE * (adjacent & same_place)
+        | AFTER_BLANK * (~adjacent & ~_spaced(found, table["size"][found["style"]], of_file, seen))
+    )
     near = (np.abs(found["box"]) <= FURTHEST).all(1) & (np.abs(found["origin"]) <= FURTHEST).all(1)
-    return Characters(found[near], styles.table(), complete)
+    return Characters(found[near], table, complete)
+
+
+def _spaced(each: np.ndarray, size: np.ndarray, of_file: np.ndarray, seen: np.ndarray) -> np.ndarray:
+    """Which of the gaps that PDFium has ``seen`` before characters are no blanks, bool: those about two or more single
+    letters, if they are not much wider than the gap beside them, and the file has most of the page's other blanks
+    (``of_file``). Browsers place each letter of a spaced word by itself, and PDFium then sees a blank before each.
+    Single digits may be columns."""
+    gap = np.full(len(each), np.inf)  # in ems
+    gap[1:] = (each["box"][1:, 0] - each["box"][:-1, 2]) / np.maximum(size[1:], 0.01)
+    gap[~(of_file | seen)] = np.inf
+    gaps = np.pad(np.isfinite(gap), 2)
+    three = gaps[:-2] & gaps[1:-1] & gaps[2:]
+    single = three[:-2] | three[1:-1] | three[2:]
+    if of_file.sum() <= (seen & ~single).sum():
+        return np.zeros(len(each), bool)
+    sides = np.pad(gap, 1, constant_values=np.inf)
+    digit = np.isin(each["code"], DIGITS)
+    digits = digit & np.roll(digit, 1)
+    return seen & single & ~digits & (gap < np.minimum(np.minimum(sides[:-2], sides[2:]) + WIDER, WIDEST))
 
 
 def _unmapped_ones(handle: int | None, drawn: list[tuple[int, int]], codes: list[int]) -> list[int]:
@@ -153,14 +180,15 @@ class _Styles:
         along = (a * matrix.a + c * matrix.b, b * matrix.a + d * matrix.b)
         up = (a * matrix.c + c * matrix.d, b * matrix.c + d * matrix.d)
         size = pdfium.FPDFText_GetFontSize(self._text, index) * math.hypot(*up)
-        angle = math.degrees(math.atan2(along[1], along[0]))
+        sign = math.copysign(1.0, size)  # a font of negative size runs against its matrix
+        angle = math.degrees(math.atan2(sign * along[1], sign * along[0]))
         colour = [ctypes.c_uint() for _ in range(4)]
         pdfium.FPDFText_GetFillColor(self._text, index, *colour)
         red, green, blue, opacity = (part.value & 255 for part in colour)
         mode = pdfium.FPDFTextObj_GetTextRenderMode(found)
         style = (
             number,
-            round(size, 2) if size <= FURTHEST else 0.0,
+            round(abs(size), 2) if abs(size) <= FURTHEST else 0.0,
             round(angle, 1) if math.isfinite(angle) else 0.0,
             red << 24 | green << 16 | blue << 8 | opacity,
             mode & 255,

@@ -8,7 +8,9 @@ whole, without the VLM. Whether a text is true says ``own_text``; one that is no
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import math
+import re
 import unicodedata
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -32,6 +34,9 @@ PLAIN = frozenset({
     "number", "paragraph_title", "reference", "reference_content", "text", "vertical_text", "vision_footnote",
 })  # fmt: skip
 FORMULAS = ("inline_formula", "display_formula", "formula")
+BASE = re.compile(r"[^\W\d_]|.*[)\]|]")  # a single letter, or what ends in a bracket
+SIGNS_OF_EXPONENTS = re.compile(r"[\d()\[\]+=\-\u2212\u2013]")  # among letters
+BROKEN_NUMBER = re.compile(r"\d[./]\d")
 AGREES = 0.98  # a block with less is doubtful where its text is the VLM's
 BESIDE = 1.0  # of a line's height: no wider is the gap within a line
 LEAST_OUTSIDE = 2  # letters or digits; a lone sign is a bullet, or dirt
@@ -90,7 +95,8 @@ class OwnTextStep:
             return {}
         self._places = {number: place for place, number in enumerate(blocks.shown)}
         self._said = _said(self._own, blocks)
-        texts = {number: paragraphs(self._said[number]) for number in blocks.further if self._said[number].true}
+        further = {number: self._said[number] for number in blocks.further}
+        texts = {number: paragraphs(said) for number, said in further.items() if said.true and not _has_formulas(said)}
         if self._mode == PREFER:
             texts |= self._plain(self._own, blocks) | self._tables(self._own, blocks)
         self._origins = {number: Origin(PAGE if text else None) for number, text in texts.items()}
@@ -141,6 +147,7 @@ class OwnTextStep:
         # Rules of a table, and underlines, are ink that no letter accounts for: the letters that are there are true.
         if said is None or prompt not in (TEXT_PROMPT, TABLE_PROMPT) or set(said.doubts) - {Doubt.OTHER_INK}:
             return reply
+        said = said.hyphened_as(reply.text)  # what a hyphen at a line's end is for, the page does not say
         agreement: float | None = None
         text: str | None = None
         if reply.note is not None:  # it stays: the VLM has failed, or its text was cut
@@ -266,11 +273,26 @@ def _together(parts: list[BlockText]) -> BlockText:
 
 
 def _has_formulas(said: BlockText) -> bool:
-    """Lowered letters, a raised one by itself, and signs that only formulas have. A raised number is Unicode's, and
-    several raised letters are an ordinal's or a mark's ("4th", "TM")."""
-    words = [word for line in said.lines for word in line.words if word.script]
-    exponents = (word.script > 0 and len(word.text) == 1 and word.text.isalpha() for word in words)
-    return any(word.script < 0 for word in words) or any(exponents) or any(map(_is_of_formulas, said.text))
+    """Lowered letters, exponents, and signs that only formulas have."""
+    lowered = any(word.script < 0 for line in said.lines for word in line.words)
+    return lowered or any(map(_has_exponents, said.lines)) or any(map(_is_of_formulas, said.text))
+
+
+def _has_exponents(line: Line) -> bool:
+    """A raised number is Unicode's, and several raised letters are an ordinal's or a mark's ("4th", "TM"). More are an
+    exponent: a letter by itself or with signs, letters behind a single one or a bracket, a broken number."""
+    base = ""
+    for raised, words in itertools.groupby(line.words, key=lambda word: word.script > 0):
+        group = list(words)
+        text = unicodedata.normalize("NFKC", "".join(word.text for word in group))
+        if not raised:
+            base = group[-1].text
+        elif not any(map(str.isalpha, text)):
+            if BROKEN_NUMBER.search(text):
+                return True
+        elif len(text) == 1 or SIGNS_OF_EXPONENTS.search(text) or (group[0].joined and BASE.fullmatch(base)):
+            return True
+    return False
 
 
 def _is_of_formulas(sign: str) -> bool:

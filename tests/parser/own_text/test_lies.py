@@ -165,6 +165,7 @@ TRUTHS: dict[str, tuple[bytes, float]] = {
     "turned by 90": (pdf(b"0 1 -1 0 500 0 cm " + TRUE, Rotate=90), 2.0),
     "turned by 180": (pdf(b"-1 0 0 -1 500 500 cm " + TRUE, Rotate=180), 2.0),
     "turned by 270": (pdf(b"0 -1 1 0 0 500 cm " + TRUE, Rotate=270), 2.0),
+    "of negative size": (pdf(TRUE.replace(b" 12 Tf ", b" -12 Tf -1 0 0 -1 0 0 Tm ").replace(b" 60 ", b" -60 -")), 2.0),
     "cropped": (pdf(TRUE, CropBox=Array([40, 250, 480, 340])), 2.0),
     "large units": (pdf(TRUE, UserUnit=2), 4.0),
     "white on blue": (pdf(b".1 .2 .5 rg 40 270 440 60 re f 1 g " + TRUE), 2.0),

@@ -28,6 +28,16 @@ def placed(*signs: tuple[str, float, float], em: float = EM) -> Characters:
     return Characters(each, np.array([(0, em, 0, 255, 0)], STYLE))
 
 
+def spaced(words: str) -> bytes:
+    """Words whose letters are placed one by one, a fifth of an em apart, as browsers do."""
+    made, x = b"", 60.0
+    for sign in words:
+        made += text(sign, x=x)
+        x += 12 * (WIDTHS.get(sign, 0.556) + 0.2)
+    return made
+
+
+WIDTHS = {"i": 0.222, "l": 0.222, "I": 0.278, " ": 0.278, ".": 0.278, ",": 0.278, "M": 0.833, "r": 0.333, "s": 0.5}
 CASES = {
     "words and lines": (text("Two words,", y=300) + text("and more.", y=285), "Two words, and more."),
     "lines in the wrong order": (text("second line", y=285) + text("First and", y=300), "First and second line"),
@@ -36,10 +46,37 @@ CASES = {
         b"BT /Helvetica 12 Tf 60 300 Td [(Wide)-400(gaps)-300(are)-300(blanks)] TJ ET",
         "Wide gaps are blanks",
     ),
+    "spaced by the file": (
+        b"BT /Helvetica 12 Tf 3.6 Tc 60 300 Td (ANNUAL REPORT, William) Tj 0 Tc ( in 1843) Tj ET",
+        "ANNUAL REPORT, William in 1843",
+    ),
+    "spaced and without blanks": (
+        b"BT /Helvetica 12 Tf 3.6 Tc 60 300 Td [(William)-400(Miller)] TJ ET",
+        "William Miller",
+    ),
+    "each spaced letter by itself": (
+        text("So they say of him who is", y=320) + spaced("Mr. Miller in Illinois, 3 3"),
+        "So they say of him who is Mr. Miller in Illinois, 3 3",
+    ),
+    "one letter between words": (
+        text("So they say of all who", y=320) + text("am") + text("a", x=81.7) + text("Miller", x=91.7),
+        "So they say of all who am a Miller",
+    ),
+    "single letters and no blank of the file": (
+        b"".join(text(sign, x=60 + 10 * at) for at, sign in enumerate("abcd")),
+        "a b c d",
+    ),
     "kerned": (b"BT /Helvetica 12 Tf 60 300 Td [(W)80(e k)-20(er)10(n)] TJ ET", "We kern"),
     "broken at a hyphen": (text("These are docu-", y=300) + text("ments.", y=285), "These are documents."),
+    "a hyphen for the rest of a word": (text("die Nord-", y=300) + text("und Ostsee", y=285), "die Nord- und Ostsee"),
+    "a hyphen in an address": (text("at example.org/a-", y=300) + text("b/c now", y=285), "at example.org/a-b/c now"),
+    "a hyphen that a word has elsewhere": (
+        text("Well-known, a well-", y=300) + text("known docu-", y=285) + text("ment.", y=270),
+        "Well-known, a well-known document.",
+    ),
     "a hyphen of its own": (text("He read the A-", y=300) + text("B file.", y=285), "He read the A- B file."),
     "superscript": (text("x", size=12) + text("2", x=66.5, y=305, size=7) + text("is", x=75, size=12), "x² is"),
+    "a superscript with letters": (text("is a") + text("2n", x=78.9, y=305, size=7), "is a2n"),
     "letters for one glyph": (text("a!ce"), "affice"),
 }
 
@@ -93,6 +130,14 @@ def test_what_lies_in_no_box_is_told_in_pieces():
     )
     pieces = page.outside([(0, 150, 1000, 250)])
     assert [piece.text for piece in pieces] == ["Name", "17.50", "Sum"] and all(piece.true for piece in pieces)
+
+
+def test_what_reaches_over_the_pages_edges_is_told_inside_of_them():
+    page = own_text(pdf(text("On the left", x=-1.6, y=300) + text("Top", y=492) + text("Right", x=473, y=200)))
+    pieces = page.outside([])
+    assert {piece.text for piece in pieces} == {"On the left", "Top", "Right"}
+    sides = np.array([box for piece in pieces for box in (piece.box, piece.lines[0].words[0].box)])
+    assert sides.min() == 0 and sides.max() == 1000, "pixels of the page"
 
 
 def test_a_page_without_text_has_none():

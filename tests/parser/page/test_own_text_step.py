@@ -161,6 +161,11 @@ def test_a_page_that_says_nothing_is_read_as_ever(mode: str, own: SimulatedText 
     assert read.origins == {} and read.notes == []
 
 
+def raised_words(base: str, *raised: str) -> Line:
+    at = Box(0, 110, 30, 130)
+    return Line("".join((base, *raised)), at, (Word(base, at), *(Word(word, at, 1, True) for word in raised)))
+
+
 # why the VLM reads a block of text all the same: what stands in its box, and beside it
 NOT_PLAIN: dict[str, tuple[Line, list[Boxed]]] = {
     "a lowered letter": (
@@ -171,6 +176,20 @@ NOT_PLAIN: dict[str, tuple[Line, list[Boxed]]] = {
         Line("xn", Box(0, 110, 30, 130), (Word("x", Box(0, 110, 10, 130)), Word("n", Box(20, 105, 30, 115), 1, True))),
         [],
     ),
+    **{
+        f"{base} to the {raised}": (raised_words(base, *raised.split()), [])
+        for base, raised in (
+            ("a", "2n"),
+            ("2", "n+1"),
+            ("2", "n +1"),
+            ("e", "\u2212kt"),
+            ("x", "ij"),
+            ("f(x)", "ij"),
+            ("A", "(i)"),
+            ("x", "\u00b9/\u00b2"),
+            ("10", "\u00b2.\u2075"),
+        )
+    },
     "an operator": (line("for all x \u2208 y", 0, 110), []),
     "an italic letter": (line("where \U0001d465 is", 0, 110), []),
     "a formula's box": (line("where x is", 0, 110), [("inline_formula", (60, 110, 80, 130))]),
@@ -184,6 +203,18 @@ def test_the_vlm_reads_what_is_more_than_words(why: str):
     replies = {label: Reply("what the VLM reads") for label in ("text", "inline_formula")}
     read = Read("prefer", SimulatedText(said), [BOXES[1], *others], replies)
     assert "text" in read.asked
+
+
+@pytest.mark.parametrize("base, raised", [("4", "th"), ("Name", "TM"), ("x", "\u00b2"), ("10", "\u207b\u00b3"),
+                                          ("word", "\u00b9,\u00b2"), ("H", "+")])  # fmt: skip
+def test_raised_words_and_numbers_are_words(base: str, raised: str):
+    assert Read("prefer", SimulatedText(raised_words(base, raised)), BOXES[1:2], {}).asked == []
+
+
+def test_the_vlm_reads_formulas_that_no_block_holds():
+    said = raised_words("a", "2n")
+    read = Read("prefer", SimulatedText(said), BOXES[:1], {"text": Reply("what the VLM reads"), "doc_title": Reply("")})
+    assert read.asked == ["doc_title", "text"]
 
 
 def test_blocks_that_hold_lines_of_each_other_are_one_text():
@@ -213,6 +244,13 @@ def test_where_the_vlm_has_failed_the_page_still_has_its_text(note: BlockNote):
     assert (check.texts[0], check.origins[0].source) == ("A tit", VLM)
     assert (repair.texts[0], repair.origins[0].source) == (TITLE, PAGE)
     assert repair.replies[0].note == note
+
+
+@pytest.mark.parametrize("read", ["a well-known word", "a wellknown word"])
+def test_the_vlm_says_what_a_hyphen_at_a_lines_end_is_for(read: str):
+    own = SimulatedText(line("a well-", 0, 110, broken=True), line("known word", 0, 140))
+    found = Read("repair", own, BOXES[1:2], {"text": Reply(read)})
+    assert found.texts == [read] and found.origins[0] == Origin(PAGE, 1.0)
 
 
 @pytest.mark.parametrize("mode, text", [("check", "#f8 BK4*45"), ("repair", "words of it"), ("prefer", "words of it")])
