@@ -475,6 +475,20 @@ def test_a_follower_is_told_each_change_and_that_the_rest_is_still_to_come(make:
     asyncio.run(asyncio.wait_for(scenario(), WAIT_S))
 
 
+def test_the_stream_of_a_job_that_is_removed_ends(make: Made, tmp_path: Path):
+    service, place = make(), Place(tmp_path)
+    job_id = place.submit(2)
+
+    async def scenario() -> list[bytes]:
+        stream = events._stream(service, job_id, "", -1)
+        seen = [await anext(stream)]
+        routes._cancel(service, job_id, "", purge=True)
+        return seen + [event async for event in stream if not event.startswith(b":")]
+
+    (only,) = asyncio.run(asyncio.wait_for(scenario(), WAIT_S))
+    assert b"pending" in only
+
+
 @pytest.mark.parametrize(
     ("told", "said"),
     [

@@ -8,6 +8,7 @@ import base64
 import io
 import json
 import tracemalloc
+from types import SimpleNamespace
 
 import pytest
 from fastapi import Request
@@ -16,7 +17,7 @@ from starlette.datastructures import UploadFile
 from docparser.clients.shares import ConcurrencyLimit, Shares
 from docparser.connections.protocol import Pace
 from docparser.contract import strict_json
-from docparser.documents.intake import decode_into
+from docparser.documents.intake import DocumentIntake, UrlSource, decode_into
 from docparser.errors import DocumentTooLarge, InvalidRequest, SpoolFull, TooBusy
 from docparser.http.bodies import CHUNK, IN_MEMORY, Bodies, Body
 from docparser.http.strict_reading import StrictRequest, file_name, form_of
@@ -96,6 +97,31 @@ class TestBodies:
             finally:
                 tracemalloc.stop()
             assert pool.shares.taken == 0
+
+        asyncio.run(scenario())
+
+    @pytest.mark.parametrize("size", [MIB // 2, 2 * MIB])
+    @pytest.mark.parametrize("way", ["document", "no document", "read", "replayed"])
+    def test_who_has_the_body_hears_at_once_that_the_client_left(self, tmp_path, size, way):
+        """Also within no time, as Starlette asks."""
+
+        async def scenario():
+            pool = bodies(tmp_path)
+            with Body(pool, "a") as body:
+                name = b"file" if way == "document" else b"other"
+                await body.arrive(Pieces(b'{"%s": "%s"}' % (name, b"QUJD" * (size // 4))))
+                state = SimpleNamespace(intake=DocumentIntake(tmp_path, UrlSource(Settings())))
+                scope = {"type": "http", "headers": [(b"content-type", b"application/json")], "state": {"body": body}}
+                request = StrictRequest(scope | {"app": SimpleNamespace(state=state)}, body.replay(Pieces(left=True)))
+                if way == "read":
+                    assert len(await body.read()) == body.size
+                elif way == "replayed":
+                    assert len(await request.body()) == body.size
+                else:
+                    await request.read("file", 10)
+                    assert hasattr(request.state, "document") == (way == "document" and size > IN_MEMORY)
+                assert await request.is_disconnected()
+                assert body.size <= IN_MEMORY or body.file.seek(0, 2) == 0, "the disk is free"
 
         asyncio.run(scenario())
 

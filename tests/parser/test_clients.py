@@ -230,6 +230,19 @@ class TestAudit:
         audit.record("job.purged", job="7")
         assert "a line is lost" in caplog.text and "job.purged" in caplog.text
 
+    def test_a_file_that_cannot_be_made_anew_loses_lines_until_it_can(self, tmp_path, caplog):
+        folder = tmp_path / "logs"
+        folder.mkdir()
+        audit = AuditLog(str(folder / "audit"))
+        folder.rename(tmp_path / "moved")
+        for _ in range(2):
+            audit.record("job.purged", job="7")
+        assert caplog.text.count("a line is lost") == 2
+        folder.mkdir()
+        audit.record("job.purged", job="8")
+        audit.close()
+        assert [json.loads(line)["job"] for line in (folder / "audit").read_text().splitlines()] == ["8"]
+
 
 class TestLinkKeys:
     def test_addresses_that_are_out_work_until_they_expire(self, tmp_path, monkeypatch):

@@ -69,8 +69,8 @@ class TestReport:
     @pytest.mark.parametrize(
         ("outcomes", "error", "words"),
         [
-            ([BAD, PageOutcome(1, error=PageTimeout("slow"))], InvalidDocument, "page 1 of 2: bad"),
-            ([BAD, parsed(1, 0, (REFUSED,))], InvalidDocument, "page 1 of 2: bad"),
+            ([BAD, PageOutcome(1, error=PageTimeout("slow"))], InvalidDocument, "^page 1: bad"),
+            ([BAD, parsed(1, 0, (REFUSED,))], InvalidDocument, "^page 1: bad"),
             ([parsed(0, 0, (REFUSED,)), parsed(1, 0, (REFUSED,))], InvalidRequest, "aspect ratio"),
             ([parsed(0, 0, (REFUSED, FAILED)), parsed(1, 0)], VlmUnavailable, "failed on every block"),
             ([BAD, parsed(1, 0, (FAILED,))], VlmUnavailable, "failed on every block"),
@@ -82,6 +82,18 @@ class TestReport:
             report.add(outcome)
         with pytest.raises(error, match=words):
             report.check()
+
+    @pytest.mark.parametrize(
+        ("indices", "pages", "said"),
+        [([0], 1, "bad"), ([0], 2, "page 1: bad"), ([4], 9, "page 5: bad"), ([4, 7], 9, "page 5: bad")],
+    )
+    def test_an_error_names_the_page_as_the_document_counts_it(self, indices, pages, said):
+        report = DocumentReport("PDF", indices, pages)
+        for index in indices:
+            report.add(PageOutcome(index, error=InvalidDocument("bad")))
+        with pytest.raises(InvalidDocument) as caught:
+            report.check()
+        assert str(caught.value) == said
 
     @pytest.mark.parametrize("bad", [BAD, parsed(0, 0, (REFUSED,))])
     def test_a_bad_page_costs_no_page_of_pictures(self, bad):

@@ -102,5 +102,11 @@ class _File(logging.handlers.WatchedFileHandler):
         descriptor = os.open(self.baseFilename, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
         return open(descriptor, "a", encoding="utf-8")
 
+    def emit(self, record: logging.LogRecord) -> None:
+        try:
+            super().emit(record)
+        except Exception:  # the library lets pass that a file that was moved away cannot be made anew
+            self.handleError(record)
+
     def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 (the library's name)
         log.error("PARSER_AUDIT_LOG: a line is lost (%s): %s", sys.exc_info()[1], record.getMessage())

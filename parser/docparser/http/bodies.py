@@ -42,6 +42,7 @@ class Body:
         self._bodies = bodies
         self._client = client
         self._charged = 0
+        self._taken = False
         self.size = 0
         self._kept = contextlib.ExitStack()
         place = str(bodies.folder) if bodies.folder else None
@@ -120,30 +121,35 @@ class Body:
                 await asyncio.to_thread(self.file.write, data)
 
     def replay(self, receive: Receive) -> Receive:
-        """What gives the body again, and after it whatever ``receive`` gives: that the client has left."""
-        over = False
+        """What gives the body again, as far as nobody has taken it, and after it whatever ``receive`` gives: that the
+        client has left."""
 
         async def again() -> Message:
-            nonlocal over
-            if over:
+            if self._taken:
                 return await receive()
             piece = await self.read(CHUNK)
-            over = self.file.tell() >= self.size
-            if over:
-                await asyncio.to_thread(self.free)  # a form has its parts in files of their own
-            return {"type": "http.request", "body": piece, "more_body": not over}
+            return {"type": "http.request", "body": piece, "more_body": not self._taken}
 
         return again
 
     def free(self) -> None:
-        """Give the disk back, once what is needed lies elsewhere."""
+        """All is taken, and lies elsewhere: give the disk back."""
+        self._taken = True
         if self.size > IN_MEMORY:
             self.file.truncate(0)
 
     async def read(self, size: int = -1) -> bytes:
+        """The next piece, all by default. After the last one the disk is free: a form has its parts in files of their
+        own."""
         if self.size <= IN_MEMORY:
-            return self.file.read(size)
-        return await asyncio.to_thread(self.file.read, size)
+            return self._read(size)
+        return await asyncio.to_thread(self._read, size)
+
+    def _read(self, size: int) -> bytes:
+        piece = self.file.read(size)
+        if self.file.tell() >= self.size:
+            self.free()
+        return piece
 
 
 HEARD_S = 30.0  # how long a refused client is heard before it is answered

@@ -66,10 +66,11 @@ class PageOutcome:
 
 class DocumentReport:
     """Collects the outcomes of those pages of a document of the format ``format`` that are read; ``indices`` count from
-    0."""
+    0. ``document_pages``: how many it has, where these are not all."""
 
-    def __init__(self, format: str, indices: Iterable[int]) -> None:
+    def __init__(self, format: str, indices: Iterable[int], document_pages: int = 1) -> None:
         self._format = format
+        self._document_pages = document_pages
         self._sizes: dict[int, PageSize] = {index: {"width": 0, "height": 0} for index in indices}
         self._errors: dict[int, ParserError] = {}
         self._block_notes: dict[int, list[NotedBlock]] = {}
@@ -115,12 +116,12 @@ class DocumentReport:
             raise InvalidRequest(f"The VLM server refused every block of the document: {notes[0]['message']}")
         index = min(self._errors)
         error = self._errors[index]
-        if len(self._sizes) == 1 or str(error).startswith("file: page "):
+        if max(len(self._sizes), self._document_pages) == 1 or str(error).startswith("file: page "):
             raise error
-        raise type(error)(f"page {index + 1} of {len(self._sizes)}: {error}")
+        raise type(error)(f"page {index + 1}: {error}")
 
     def data_info(self) -> DataInfo:
-        return info_of(self._format, list(self._sizes.values()))
+        return info_of(self._format, list(self._sizes.values()), self._document_pages)
 
     def as_dict(self) -> DocumentNotes:
         """``{partial, pages}``; ``pages`` lists those of which there is something to say. Numbers count from 1."""

@@ -81,7 +81,7 @@ class ParseService:
             count = await self.count_pages(document, flow)
             selected = select(count)
             await asyncio.to_thread(counted, len(selected))
-            report, frozen = DocumentReport(document.format, selected), {}
+            report, frozen = DocumentReport(document.format, selected, count), {}
             async with contextlib.aclosing(
                 self._pages.read_all(document, selected, work, flow, request_id, early)
             ) as outcomes:

@@ -19,7 +19,7 @@ from starlette.types import Receive, Scope, Send
 
 from docparser.clients.shares import ConcurrencyLimit
 from docparser.contract.job_answers import Job, PageEvent, PageStateName
-from docparser.errors import InvalidJob, StorageUnavailable
+from docparser.errors import InvalidJob, JobNotFound, StorageUnavailable
 from docparser.http.answers import EVENT_STREAM
 from docparser.http.gate import holder_of
 from docparser.http.jobs.openapi import NO_JOB
@@ -61,7 +61,7 @@ EVENTS = as_text(
     openapi_extra=LAST_EVENT,
 )
 async def events(job_id: str, request: Request) -> StreamingResponse:
-    """Progress as `text/event-stream`, until the job has ended."""
+    """Progress as `text/event-stream`, until the job has ended or is removed."""
     jobs = jobs_of(request)
     owner, _ = identity(request)
     after = _last_event(request)
@@ -101,6 +101,8 @@ async def _stream(jobs: JobService, job_id: str, owner: str, after: int) -> Asyn
                 yield b": the job store is away\n\n"
                 await asyncio.sleep(AWAY_S)
                 continue
+            except JobNotFound:  # removed meanwhile: who connects again gets 404
+                return
             state = describe(job, counts, None, None)
             if not job.state.ended and jobs.runner.paused_by:
                 state["docparser"]["waitsFor"] = jobs.runner.paused_by
