@@ -105,12 +105,13 @@ def test_a_layout_server_that_is_killed_under_load_costs_no_page(bundle: Project
             os.kill(pid, signal.SIGSTOP)
         try:
             boxes = [answer.result(timeout=READY_SECONDS) for answer in answers]
+            # On a busy machine the new server may have answered the last of them: the stopped one is asked once.
+            boxes.append(found(bundle.parse(LETTER)))
             bundle.wait_for(lambda: metrics(bundle)[AWAY] == 1, 60, "the metrics say that it is away")
             told = readiness(bundle)
             assert told["used"] is False and told["because"].startswith("http://vlm:8001: "), told
             said = status_line(bundle)
             assert said["well"] is False and said["text"].startswith("down or loading, for cpu: "), said
-            boxes.append(found(bundle.parse(LETTER)))
         finally:
             for pid in held:
                 os.kill(pid, signal.SIGCONT)
