@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import io
 from pathlib import Path
 
@@ -11,18 +10,7 @@ import numpy as np
 from PIL import Image, UnidentifiedImageError
 
 from tool_errors import UsageError
-
-ORIENTATION = 0x0112  # EXIF's tag
-# How an image is turned upright, by its orientation.
-TURNS = {
-    2: Image.Transpose.FLIP_LEFT_RIGHT,
-    3: Image.Transpose.ROTATE_180,
-    4: Image.Transpose.FLIP_TOP_BOTTOM,
-    5: Image.Transpose.TRANSPOSE,
-    6: Image.Transpose.ROTATE_270,
-    7: Image.Transpose.TRANSVERSE,
-    8: Image.Transpose.ROTATE_90,
-}
+from upright import upright
 
 
 def read(path: Path) -> np.ndarray:
@@ -49,15 +37,6 @@ def read(path: Path) -> np.ndarray:
         raise UsageError(f"{path}: {cure}") from None
     except (OSError, ValueError, Image.DecompressionBombError) as error:
         raise UsageError(f"{path}: cannot be read ({error})") from None
-
-
-def upright(image: Image.Image) -> Image.Image:
-    """A loaded image, turned as its EXIF says; one that cannot be read says nothing. Pillow's own function writes the
-    EXIF anew, which fails where another tag is odd."""
-    turn = None
-    with contextlib.suppress(Exception):
-        turn = TURNS.get(image.getexif().get(ORIENTATION, 1))
-    return image if turn is None else image.transpose(turn)
 
 
 def png(image: np.ndarray) -> bytes:

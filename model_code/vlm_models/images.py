@@ -11,23 +11,13 @@ import numpy as np
 from PIL import Image, UnidentifiedImageError
 
 from file_types import format_of
+from upright import upright
 
 IMAGES = ("PNG", "JPEG", "TIFF", "BMP", "WEBP")  # Pillow's names of the formats that clients send
 # Above this an image is refused before it is unpacked (an A0 page at 300 dpi has 139 million).
 MAX_SOURCE_PIXELS = 150_000_000
 
 _SIXTEEN_BIT = ("I;16", "I;16L", "I;16B", "I;16N")
-ORIENTATION = 0x0112  # EXIF's tag
-# How an image is turned upright, by its orientation.
-TURNS = {
-    2: Image.Transpose.FLIP_LEFT_RIGHT,
-    3: Image.Transpose.ROTATE_180,
-    4: Image.Transpose.FLIP_TOP_BOTTOM,
-    5: Image.Transpose.TRANSPOSE,
-    6: Image.Transpose.ROTATE_270,
-    7: Image.Transpose.TRANSVERSE,
-    8: Image.Transpose.ROTATE_90,
-}
 # Pixels that are converted at a time: more would only take memory.
 _BAND = 1 << 20
 
@@ -81,15 +71,6 @@ def named_errors() -> Iterator[None]:
     except (OSError, SyntaxError, EOFError, IndexError, MemoryError, OverflowError) as error:
         # PIL's decoders raise all of these for files that are cut off or damaged.
         raise ValueError(f"the image cannot be decoded, the file is cut off or damaged: {error}") from error
-
-
-def upright(image: Image.Image) -> Image.Image:
-    """A loaded image, turned as its EXIF says; one that cannot be read says nothing. Pillow's own function writes the
-    EXIF anew, which fails where another tag is odd."""
-    turn = None
-    with contextlib.suppress(Exception):
-        turn = TURNS.get(image.getexif().get(ORIENTATION, 1))
-    return image if turn is None else image.transpose(turn)
 
 
 def to_rgb(image: Image.Image) -> Image.Image:

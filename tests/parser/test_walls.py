@@ -139,7 +139,7 @@ OUTSIDE: dict[str, set[str]] = {
 }
 # The batch tool uses these without the service, in an environment that lacks everything else.
 WITH_CONVERT = ("convert", "html_tables", "opening", "places")
-CONVERT_NEEDS = {"PIL", "docx", "latex2mathml", "markdown_it", "nh3", "openpyxl", "pikepdf", "pypdfium2"}
+CONVERT_NEEDS = {"PIL", "docx", "latex2mathml", "markdown_it", "nh3", "openpyxl", "pikepdf", "pypdfium2", "upright"}
 
 Tree = dict[str, set[str]]  # module, without "docparser." -> what it imports: modules of the package, or dotted names
 

@@ -20,6 +20,7 @@ from PIL import Image, ImageChops, ImageFile, ImageOps, PngImagePlugin, Unidenti
 from PIL.TiffImagePlugin import TiffImageFile
 
 from docparser.opening import File, Unreadable
+from upright import ON_ITS_SIDE, ORIENTATION, orientation, upright
 
 # Those who open a picture hold their own limit, with a message that names the setting.
 Image.MAX_IMAGE_PIXELS = None
@@ -27,22 +28,12 @@ Image.MAX_IMAGE_PIXELS = None
 PngImagePlugin.MAX_TEXT_CHUNK = PngImagePlugin.MAX_TEXT_MEMORY
 
 # Tags of TIFF 6.0, and values of theirs.
-NEW_SUBFILE, SUBFILE, BITS, PHOTOMETRIC, ORIENTATION, X_RESOLUTION, Y_RESOLUTION = 254, 255, 258, 262, 274, 282, 283
+NEW_SUBFILE, SUBFILE, BITS, PHOTOMETRIC, X_RESOLUTION, Y_RESOLUTION = 254, 255, 258, 262, 282, 283
 COLOUR_MAP, SAMPLE_FORMAT = 320, 339
 WHITE_IS_ZERO, UNSIGNED = 0, 1
 REDUCED, MASK = 1, 4  # bits of NewSubfileType
 OLD_REDUCED = 2  # a SubfileType
 TRANSPARENCY_MASK = 4  # a PhotometricInterpretation
-ON_ITS_SIDE = (5, 6, 7, 8)  # orientations
-UPRIGHT = {
-    2: Image.Transpose.FLIP_LEFT_RIGHT,
-    3: Image.Transpose.ROTATE_180,
-    4: Image.Transpose.FLIP_TOP_BOTTOM,
-    5: Image.Transpose.TRANSPOSE,
-    6: Image.Transpose.ROTATE_270,
-    7: Image.Transpose.TRANSVERSE,
-    8: Image.Transpose.ROTATE_90,
-}
 
 STRIP_PIXELS = 4 << 20
 LIGHT = 160  # of 255; text that is lighter stands on a dark ground
@@ -310,15 +301,4 @@ def _read(file: File, format: str, index: int, check: Callable[[Image.Image], No
         stretch = _stretch(image)
         image.load()
         tones = Tones.of(image)
-        turned = _orientation(image)
-        upright = image.transpose(UPRIGHT[turned]) if turned in UPRIGHT else image
-        return Picture(upright, tones, stretch, turned, whole=True)
-
-
-def _orientation(image: Image.Image) -> int:
-    """As EXIF says; 1 if it says nothing that can be read. Pillow's ``exif_transpose`` would write all of it anew, and
-    fails where one tag is odd."""
-    with contextlib.suppress(Exception):
-        if (said := image.getexif().get(ORIENTATION)) in UPRIGHT:
-            return said
-    return 1
+        return Picture(upright(image), tones, stretch, orientation(image), whole=True)
