@@ -3,12 +3,13 @@
 
 Patch embedding and linear layers of tower and projector over all patches (in passes of the size the tower uses, since
 cache-sized products are the faster ones), and the two products of attention per crop and head. No bias, no activation,
-no softmax.
+no softmax. With VLM_PRECISION=int8 the tower's linear layers are products of integers.
 On a CPU each kind of product is timed with every kernel that torch offers for it and the faster one counts.
 """
 
 from __future__ import annotations
 
+import os
 import statistics
 from collections.abc import Callable
 
@@ -47,6 +48,16 @@ def linear_kernels(x: Tensor, weight: Tensor) -> list[Callable[[], object]]:
         packed = torch.ops.mkldnn._reorder_linear_weight(weight, len(x))
         kernels.append(lambda: torch.ops.mkldnn._linear_pointwise(x, packed, None, "none", [], ""))
     return kernels
+
+
+def integer_kernels(rows: int, before: int, after: int) -> list[Callable[[], object]]:
+    """The product alone, of numbers that are integers already."""
+    from vlm_models.int8 import multiply
+
+    x = torch.randint(256, (rows, before), dtype=torch.uint8)
+    packed = torch.ops.onednn.qlinear_prepack(torch.randint(-127, 128, (after, before), dtype=torch.int8), None)
+    scales, zero_points = torch.ones(after, dtype=torch.float32), torch.zeros(after, dtype=torch.int32)
+    return [lambda: multiply(x, packed, scales, zero_points)]
 
 
 def attention_kernels(length: int, dtype: torch.dtype, device: torch.device) -> list[list[Callable[[], object]]]:
@@ -89,8 +100,11 @@ def roof(
         lengths: patches of each crop.
         rows: patches of a pass.
     """
+    from vlm_models.settings import in_int8
+
     total, linear, attention = sum(lengths), 0.0, 0.0
     rows = min(rows, total)
+    integers = in_int8(os.environ)
 
     def best(kernels: list[Callable[[], object]]) -> float:
         return min(seconds(kernel, synchronise, clock, repeats) for kernel in kernels)
@@ -102,6 +116,11 @@ def roof(
             (PROJECTOR, rows // 4, total / rows),
         ):
             for before, after in shapes:
+                if integers and shapes is LAYER:
+                    from vlm_models.int8 import ROWS
+
+                    linear += times * rows / ROWS * best(integer_kernels(ROWS, before, after))
+                    continue
                 x = torch.randn(count, before, device=device).to(dtype)
                 linear += times * best(linear_kernels(x, torch.randn(after, before, device=device).to(dtype)))
         for length in sorted(set(lengths)):

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
@@ -75,10 +76,15 @@ def ours(weights: dict[str, Tensor], device: torch.device, layers: int, dtype: t
     from vlm_models.paddleocr_vl.projector import Projector
     from vlm_models.paddleocr_vl.vision import VisionModel
     from vlm_models.paddleocr_vl.weights import load_stacked
+    from vlm_models.settings import in_int8
 
     with vllm_context(dtype, device):
         config = PaddleOCRVLConfig(vision_config={**VISION, "num_hidden_layers": layers})
         tower, projector = VisionModel(config.vision_config), Projector(config)
+        if in_int8(os.environ):
+            from vlm_models.int8 import use_int8
+
+            use_int8(tower.vision_model.encoder)
     tower.vision_model.load_weights(part(weights, "visual.vision_model.").items())
     load_stacked(projector, part(weights, "mlp_AR.").items(), {})
     finish_loading(tower, projector)
