@@ -48,8 +48,10 @@ def kept_keys(machine: Machine) -> int:
     engine."""
     if not machine.run("docker", "volume", "inspect", STATE):
         return 0
-    words = ("docker", "run", "--rm", "--network", "none", "-v", f"{STATE}:{MOUNT}:ro", "--entrypoint", "python")
-    listed = machine.run(*words, PARSER, "-m", "docparser.api_keys", "--file", f"{MOUNT}/data/api_keys", "list")
+    # `run` would ask a registry for an image that is not there, and run what it got.
+    words = ("docker", "run", "--rm", "--pull", "never", "--network", "none", "-v", f"{STATE}:{MOUNT}:ro")
+    program = ("--entrypoint", "python", PARSER, "-m", "docparser.api_keys")
+    listed = machine.run(*words, *program, "--file", f"{MOUNT}/data/api_keys", "list")
     return len((listed or "").splitlines())
 
 
