@@ -144,6 +144,16 @@ def test_status_counts_the_replicas(node: Path):
     assert said["text"] == "15 of 16 up; down or loading: 0 (die 0); left out at the last start: die 7"
 
 
+def test_a_half_that_nobody_took_is_no_whole_node(node: Path):
+    """`scripts/upgrade.sh start` was broken off: the replicas of the other half wait, and all that are asked are up."""
+    told = json.loads((node / "replicas.json").read_text())
+    (node / "replicas.json").write_text(json.dumps({**told, "half": "first"}))
+    code, lines = status()
+    said = line(lines, "halves")
+    assert code == 1 and said["well"] is False and said["lasting"] and line(lines, "replicas")["well"]
+    assert said["text"] == "some dies serve nobody: there is no vlm-next; scripts/upgrade.sh back gives vlm all dies"
+
+
 @pytest.mark.parametrize(
     ("name", "values", "said"),
     [
