@@ -28,6 +28,7 @@ case "$*" in
 *"ps --all --format json"*)
   echo '{"ID":"1f","Service":"vlm","State":"running","Health":"healthy","Image":"paddleocr-vl/vlm-a3:0.3.0"}'
   echo '{"ID":"2f","Service":"parser","State":"'$STATE'","Health":"'$HEALTH'","Image":"paddleocr-vl/parser:0.3.0"}'
+  echo '{"ID":"4f","Service":"vlm","State":"exited","Image":"x","Labels":"a=b,com.docker.compose.oneoff=True,c=d"}'
   if [ -n "$NEXT" ]; then echo '{"ID":"3f","Service":"vlm-next","State":"exited","Health":"","Image":"x"}'; fi ;;
 "inspect 3f") echo '[{"RestartCount": 0, "State": {"ExitCode": 2, "OOMKilled": false}}]' ;;
 *"image inspect"*) echo '{"paddleocr-vl.vllm":"0.11.1","paddleocr-vl.soc":"ascend910_9391",
@@ -47,8 +48,6 @@ case "$*" in
   printf 'vlm-1 | WARN exited: layout (exit status 1; not expected)\\n'
   printf 'parser-1 | GET /api/v2/ocr/results/a?signature=%s 200\\n' "$SIGNATURE"
   printf 'Authorization: Bearer %s\\n' "$KEY" ;;
-*"ps --all --quiet vlm") echo 1f ;;
-*"ps --all --quiet vlm-next") if [ -n "$NEXT" ]; then echo 3f; fi ;;
 "compose exec -T vlm tar"*) echo "container 1f is restarting" >&2; exit 1 ;;
 "cp 1f:/var/lib/paddleocr-vl/ascend-log -") cd "$PLOG" && tar -cf - ascend-log ;;
 "cp 3f:/var/lib/paddleocr-vl/ascend-log -") cd "$PLOG" && tar -cf - ascend-log ;;

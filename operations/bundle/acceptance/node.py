@@ -85,7 +85,7 @@ class Node:
         try:
             where = ("run", "--rm", "--name", CONTAINER, "--no-deps", "-T", "vlm")
             return self.command(name, *COMPOSE, *where, *words, timeout=timeout)
-        except ServiceError:
+        except (ServiceError, KeyboardInterrupt):
             # The client was ended; its container goes on, and holds the dies of all further steps.
             project.docker("rm", "--force", CONTAINER)
             raise
@@ -93,6 +93,8 @@ class Node:
     def free_the_dies(self) -> None:
         """Stop a `vlm` that starts again and again. Raises ServiceError where another container holds dies: a second
         one on a die fails, and its check would say nothing about the die."""
+        # Of a script that was killed: it has the name, and may hold dies.
+        project.docker("rm", "--force", CONTAINER)
         rows = project.containers()
         if rows.get("vlm", {}).get("State") == "restarting":
             self.command("stop.txt", "docker", "compose", "stop", "vlm", timeout=180)

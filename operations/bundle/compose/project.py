@@ -24,6 +24,9 @@ UNIT = "/etc/systemd/system/paddleocr-vl.service"
 # In our containers: the Python of the environment that has the modules of common/ and operations/container, and what
 # the VLM's container says of its replicas.
 PYTHON, REPLICAS = "/opt/venv/supervisor/bin/python", "/run/paddleocr-vl/replicas.json"
+# The mark of a container that `docker compose run` has made: it is of a service and not the service, also when it has
+# ended and was not removed.
+ONE_OFF = "com.docker.compose.oneoff=True"
 # In the DriverStatus of `docker info`: containerd keeps the images, as in a new Docker 29, and not Docker itself.
 CONTAINERD_STORE = ["driver-type", "io.containerd.snapshotter.v1"]
 
@@ -101,7 +104,7 @@ def containers(settings: Mapping[str, str] | None = None) -> dict[str, dict[str,
     if answer.returncode:
         raise ServiceError(f"docker compose ps: {last_line(answer.stderr, answer.stdout)}")
     rows = [json.loads(line) for line in answer.stdout.splitlines() if line.startswith("{")]
-    return {row["Service"]: row for row in rows}
+    return {row["Service"]: row for row in rows if ONE_OFF not in (row.get("Labels") or "").split(",")}
 
 
 def inspect(name: str) -> dict[str, Any]:
