@@ -161,6 +161,12 @@ def layout(own: dict[str, Any] | None, ready: dict[str, Any]) -> Line | None:
     return Line("layout", "; ".join(said), well, lasting=bool(own and own.get("ended")))
 
 
+def folder() -> Line | None:
+    """Where else the containers of this node were made, if so: settings and versions there are not those of here."""
+    others = project.other_folders(project.printed, VALUES)
+    return Line("folder", f"containers were made in {', '.join(others)}, by the settings there") if others else None
+
+
 def weights(result: dict[str, Any]) -> Line:
     """What readiness says of the weights in use."""
     parts = [
@@ -198,6 +204,8 @@ def look() -> list[Line]:
     lines = [container(name, rows.get(name)) for name in ("vlm", "parser")]
     if "vlm-next" in rows:
         lines.append(container("vlm-next", rows["vlm-next"]))
+    if (elsewhere := folder()) is not None:
+        lines.append(elsewhere)
     found: dict[str, Any] = {}
     if rows.get("vlm", {}).get("State") == "running":
         found = inside("vlm")

@@ -240,4 +240,17 @@ def check_boot(machine: Machine) -> Iterator[Finding]:
         )
 
 
-CHECKS = (check_engine, check_compose, check_buildx, check_boot, check_image, check_parser_image)
+def check_folder(machine: Machine) -> Iterator[Finding]:
+    """Name another folder whose containers run here: Compose knows a bundle by its name, not by its folder."""
+    for folder in project.other_folders(machine.run, machine.values):
+        yield Finding(
+            "WARN",
+            "folder",
+            f"containers of this node were made in {folder}",
+            f"one bundle a node: docker compose up in {ROOT} replaces them",
+            f"nothing, to upgrade (docs/run.md); otherwise go on in {folder}, or end its bundle there: docker compose "
+            "--profile upgrade --profile npu-exporter down",
+        )
+
+
+CHECKS = (check_engine, check_compose, check_buildx, check_boot, check_folder, check_image, check_parser_image)
