@@ -71,6 +71,34 @@ def test_the_disk_of_the_engine_holds_the_images(
         assert level == "PASS" or remedy in found.remedy
 
 
+@pytest.mark.parametrize(
+    ("option", "hardware", "label", "level", "words"),
+    [
+        ("name=rootless", "ascend", "", "FAIL", "Docker runs rootless"),
+        ("name=userns", "ascend", "", "FAIL", "userns-remap"),
+        # Without dies nothing belongs to a group of the node.
+        ("name=rootless", "cpu", "", None, ""),
+        ("name=selinux", "cpu", "unconfined_u:object_r:user_home_t:s0\n", "WARN", "may not read"),
+        ("name=selinux", "ascend", "?\n", "WARN", "may not read"),
+        ("name=selinux", "cpu", "system_u:object_r:container_file_t:s0\n", None, ""),
+        ("name=seccomp,profile=builtin", "ascend", "", None, ""),
+    ],
+)
+def test_an_engine_whose_containers_may_not_open_what_they_get(
+    tmp_path: Path, option: str, hardware: str, label: str, level: str | None, words: str
+):
+    node = Node(tmp_path, "a3", HARDWARE=hardware)
+    node.answers["docker", "info"] = json.dumps(
+        {"DockerRootDir": "/data", "SecurityOptions": ["name=cgroupns", option]}
+    )
+    node.answers["stat", "--format"] = label
+    found = by_check(node).get("security")
+    assert (found and found.level) == level
+    assert found is None or (words in found.found and found.needed)
+    dies = "container_use_devices" in found.remedy if found else False
+    assert dies == ("selinux" in option and hardware == "ascend")
+
+
 def test_jobs_lie_on_dockers_own_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """Where containerd has the images on another one."""
     schema = json.loads((ROOT / "common/declared_settings/settings.schema.json").read_text())
