@@ -180,15 +180,12 @@ def test_a_unit_that_starts_another_folder_at_boot(tmp_path: Path):
     assert [one.level for one in engine.check_boot(node)] == ["PASS"]
 
 
-def test_a_second_bundle_of_the_same_name_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_a_second_bundle_of_the_same_name_is_named(tmp_path: Path):
     """`docker compose up` in another folder replaces the containers: an upgrade, or somebody else's service."""
     node = Node(tmp_path, "a3", COMPOSE_PROJECT_NAME="mine")
-    asked = list[tuple[str, ...]]()
-    answer = node.run
-    monkeypatch.setattr(node, "run", lambda *words: (asked.append(words), answer(*words))[1])
     node.answers["docker", "ps"] = f"{ROOT}\n{ROOT}\n"
     assert "folder" not in by_check(node)
-    assert any("label=com.docker.compose.project=mine" in words for words in asked)
+    assert any("label=com.docker.compose.project=mine" in words for words in node.calls)
     node.answers["docker", "ps"] = f"/opt/first\n{ROOT}\n/opt/first\n"
     found = by_check(node)["folder"]
     assert (found.level, found.found) == ("WARN", "containers of this node were made in /opt/first")

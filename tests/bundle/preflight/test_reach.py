@@ -33,16 +33,14 @@ def test_a_parser_that_is_open_to_none_without_a_key(tmp_path: Path, values: dic
     assert by_check(Node(tmp_path, "a3", **{"PARSER_BIND": "0.0.0.0", **values}))["keys"].level == "PASS"
 
 
-def test_keys_in_the_parsers_volume(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_keys_in_the_parsers_volume(tmp_path: Path):
     node = Node(tmp_path, "a3", PARSER_BIND="0.0.0.0")
     node.answers["docker", "volume"] = "[{}]\n"
     assert by_check(node)["keys"].level == "FAIL"
     node.answers["docker", "run"] = "billing  0123456789abcdef  valid\nguest  123456789abcdef0  valid\n"
-    calls = list[tuple[str, ...]]()
-    answer = node.run
-    monkeypatch.setattr(node, "run", lambda *words: (calls.append(words), answer(*words))[1])
+    node.calls.clear()
     assert by_check(node)["keys"] == Finding("PASS", "keys", "2 in the volume paddleocr-vl_parser-state")
-    (run,) = (call for call in calls if call[:2] == ("docker", "run"))
+    (run,) = (call for call in node.calls if call[:2] == ("docker", "run"))
     assert run[run.index("--pull") + 1] == "never", "a parser that is not there is nobody's else"
     node.values = {**node.values, "COMPOSE_PROJECT_NAME": "mine"}
     assert by_check(node)["keys"].found == "2 in the volume mine_parser-state"
