@@ -17,7 +17,7 @@ from typing import Any
 
 import npu_smi
 from bundle import parser_client, readiness
-from bundle.compose import project
+from bundle.compose import division, project
 from bundle.compose.dies import given, unlisted
 from bundle.compose.images import hardware
 from bundle.origin import UNKNOWN
@@ -115,7 +115,7 @@ def replicas(name: str, other: str, found: dict[str, Any]) -> Line:
     text = f"{up} of {found['configured']} up"
     text += f"; down or loading: {', '.join(down)}" if down else ""
     if found.get("half"):
-        text += f"; the {found['half']} half of the dies, the other one is {other}'s (scripts/upgrade.sh)"
+        text += f"; the {found['half']} half of the dies, the other one is for {other} (scripts/upgrade.sh)"
     text += f"; left out at the last start: die {found['missing']}" if found["missing"] else ""
     return Line(name, text, not down and not found["missing"], lasting=bool(found["missing"]) and not down)
 
@@ -161,6 +161,12 @@ def layout(own: dict[str, Any] | None, ready: dict[str, Any]) -> Line | None:
     return Line("layout", "; ".join(said), well, lasting=bool(own and own.get("ended")))
 
 
+def folder() -> Line | None:
+    """Where else the containers of this node were made, if so: settings and versions there are not those of here."""
+    others = project.other_folders(project.printed, VALUES)
+    return Line("folder", f"containers were made in {', '.join(others)}, by the settings there") if others else None
+
+
 def weights(result: dict[str, Any]) -> Line:
     """What readiness says of the weights in use."""
     parts = [
@@ -198,10 +204,15 @@ def look() -> list[Line]:
     lines = [container(name, rows.get(name)) for name in ("vlm", "parser")]
     if "vlm-next" in rows:
         lines.append(container("vlm-next", rows["vlm-next"]))
+    if (elsewhere := folder()) is not None:
+        lines.append(elsewhere)
     found: dict[str, Any] = {}
     if rows.get("vlm", {}).get("State") == "running":
         found = inside("vlm")
         lines.append(replicas("replicas", "vlm-next", found))
+        if why := division.unserved(rows, VALUES, found.get("half") or ""):
+            text = f"some dies serve nobody: {why}; scripts/upgrade.sh back gives vlm all dies"
+            lines.append(Line("halves", text, False, lasting="vlm-next" not in rows))
     if rows.get("vlm-next", {}).get("State") == "running":
         lines.append(replicas("next", "vlm", inside("vlm-next")))
     if hardware(VALUES) == "ascend":

@@ -121,3 +121,17 @@ def test_a_limit_of_memory_is_that_of_memory_and_swap(service: str):
         found = compared(compose_service(service, HARDWARE="cpu", **{setting: "7g"}))
         assert found["mem_limit"] == found["memswap_limit"]
         assert expected is None or found["mem_limit"] == expected
+
+
+@pytest.mark.parametrize("service", ["vlm", "parser", "corpus"])
+def test_no_image_of_ours_is_asked_of_a_registry(service: str):
+    """Whoever owns our name there would have their code run. `up` builds a missing image all the same."""
+    found = compose_service(service, HARDWARE="cpu")
+    assert found["build"] and found["pull_policy"] == "never"
+
+
+def test_no_command_of_the_guide_asks_a_registry_for_our_images():
+    pages = [ROOT / "README.md", ROOT / "README.zh-CN.md", *(ROOT / "docs").rglob("*.md")]
+    lines = [line for page in pages for block in all_blocks(page) for line in block.text.splitlines()]
+    commands = [line for line in lines if line.startswith("docker run ")]
+    assert commands and all("--pull never " in command for command in commands)

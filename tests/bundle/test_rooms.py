@@ -48,7 +48,7 @@ ROOMS = {
     "preflight": {"compose", "offline", "weights"},
     "offline": {"compose", "image_build"},
     "release": {"compose", "environments", "image_build", "offline"},
-    "support": set(),
+    "support": {"compose"},
     "acceptance": {"compose", "support"},
     "demo": {"compose", "environments", "local_mode"},
 }

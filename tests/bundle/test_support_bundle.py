@@ -28,8 +28,10 @@ case "$*" in
 *"ps --all --format json"*)
   echo '{"ID":"1f","Service":"vlm","State":"running","Health":"healthy","Image":"paddleocr-vl/vlm-a3:0.3.0"}'
   echo '{"ID":"2f","Service":"parser","State":"'$STATE'","Health":"'$HEALTH'","Image":"paddleocr-vl/parser:0.3.0"}'
+  echo '{"ID":"4f","Service":"vlm","State":"exited","Image":"x","Labels":"a=b,com.docker.compose.oneoff=True,c=d"}'
   if [ -n "$NEXT" ]; then echo '{"ID":"3f","Service":"vlm-next","State":"exited","Health":"","Image":"x"}'; fi ;;
 "inspect 3f") echo '[{"RestartCount": 0, "State": {"ExitCode": 2, "OOMKilled": false}}]' ;;
+"ps --all --filter label=com.docker.compose.project=$COMPOSE_PROJECT_NAME --format "*) echo "$FOLDERS" ;;
 *"image inspect"*) echo '{"paddleocr-vl.vllm":"0.11.1","paddleocr-vl.soc":"ascend910_9391",
   "org.opencontainers.image.version":"0.3.0","org.opencontainers.image.created":"unknown",
   "org.opencontainers.image.revision":"0123456789abcdef0123456789abcdef01234567-dirty"}' ;;
@@ -47,8 +49,6 @@ case "$*" in
   printf 'vlm-1 | WARN exited: layout (exit status 1; not expected)\\n'
   printf 'parser-1 | GET /api/v2/ocr/results/a?signature=%s 200\\n' "$SIGNATURE"
   printf 'Authorization: Bearer %s\\n' "$KEY" ;;
-*"ps --all --quiet vlm") echo 1f ;;
-*"ps --all --quiet vlm-next") if [ -n "$NEXT" ]; then echo 3f; fi ;;
 "compose exec -T vlm tar"*) echo "container 1f is restarting" >&2; exit 1 ;;
 "cp 1f:/var/lib/paddleocr-vl/ascend-log -") cd "$PLOG" && tar -cf - ascend-log ;;
 "cp 3f:/var/lib/paddleocr-vl/ascend-log -") cd "$PLOG" && tar -cf - ascend-log ;;
@@ -83,6 +83,8 @@ def node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         "HEALTH": "healthy",
         "RESTARTS": "0",
         "OOM_KILLS": "0",
+        "COMPOSE_PROJECT_NAME": "mine",
+        "FOLDERS": str(ROOT),
     }.items():
         monkeypatch.setenv(name, value)
     write_replicas(tmp_path)
@@ -142,6 +144,25 @@ def test_status_counts_the_replicas(node: Path):
     said = line(lines, "replicas")
     assert not said["well"]
     assert said["text"] == "15 of 16 up; down or loading: 0 (die 0); left out at the last start: die 7"
+
+
+def test_containers_of_another_folder_are_named(node: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(bundle_status, "VALUES", {"COMPOSE_PROJECT_NAME": "mine"})
+    assert bundle_status.folder() is None
+    monkeypatch.setenv("FOLDERS", f"/opt/first\n{ROOT}")
+    assert bundle_status.folder() == bundle_status.Line(
+        "folder", "containers were made in /opt/first, by the settings there"
+    )
+
+
+def test_a_half_that_nobody_took_is_no_whole_node(node: Path):
+    """`scripts/upgrade.sh start` was broken off: the replicas of the other half wait, and all that are asked are up."""
+    told = json.loads((node / "replicas.json").read_text())
+    (node / "replicas.json").write_text(json.dumps({**told, "half": "first"}))
+    code, lines = status()
+    said = line(lines, "halves")
+    assert code == 1 and said["well"] is False and said["lasting"] and line(lines, "replicas")["well"]
+    assert said["text"] == "some dies serve nobody: there is no vlm-next; scripts/upgrade.sh back gives vlm all dies"
 
 
 @pytest.mark.parametrize(

@@ -392,6 +392,38 @@ def test_back_after_a_start_that_broke_off_early(node: SimulatedDies, monkeypatc
     assert node.dies == {"vlm": FIRST, "vlm-next": SECOND}, "halves of all, not of what vlm has since"
 
 
+@pytest.mark.parametrize("shared", [False, True])
+@pytest.mark.parametrize(("stage", "why"), [("start_container", "there is no vlm-next"), ("judge", "did not pass")])
+def test_a_start_that_was_interrupted_leaves_dies_that_serve_nobody(
+    node: SimulatedDies, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys, shared: bool, stage: str, why: str
+):
+    """Every check of what serves passes by then. Ctrl-C says the way out, and status.sh that it is still open."""
+    node.change(shared=shared)
+    (tmp_path / "share").write_text((SAMPLES / f"share-{'on' if shared else 'off'}.txt").read_text())
+
+    def unserved() -> str:
+        half = node.containers["vlm"]["half"]
+        return division.unserved(upgrade.project.containers(), upgrade.VALUES, "" if half == "all" else half)
+
+    def interrupted(service: str, *words: object) -> None:
+        if service == "vlm-next":
+            raise KeyboardInterrupt
+        real(service, *words)
+
+    assert unserved() == ""
+    real = getattr(upgrade, stage)
+    monkeypatch.setattr(upgrade, stage, interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        upgrade.main(["start", "--pause", "--timeout", "5"])
+    assert "the other half keeps serving; scripts/upgrade.sh back ends the attempt" in capsys.readouterr().err
+    assert why in unserved()
+    monkeypatch.setattr(upgrade, stage, real)
+    upgrade.back(5)
+    assert unserved() == ""
+    upgrade.start(5, pause=True)
+    assert unserved() == "", "each half has its container"
+
+
 def test_where_dies_are_shared_no_container_is_made_anew(node: SimulatedDies, tmp_path: Path):
     node.change(shared=True)
     (tmp_path / "share").write_text((SAMPLES / "share-on.txt").read_text())
@@ -569,6 +601,7 @@ def test_a_file_of_a_removed_vlm_next_takes_no_die_that_env_gives_away(
     (dies.FOLDER / "0-7.yaml").write_text(dies.fragment("0-7"))
     settings(node, monkeypatch, NPU_IDS="0-7")
     upgrade.must("up", "--detach", "vlm")
+    assert division.unserved(upgrade.project.containers(), upgrade.VALUES, "") == ""
     node.build("sha256:newer")
     upgrade.start(5, pause=True)
     assert node.dies == {"vlm": [0, 1, 2, 3], "vlm-next": [4, 5, 6, 7]}

@@ -17,8 +17,6 @@ from tool_errors import ServiceError
 # Of one output; the end of a longer one is kept.
 MOST_CHARACTERS = 20 << 20
 COMPOSE = ("docker", "compose")
-# Of commands that need the dies while no `vlm` runs.
-CONTAINER = f"{sharing.PROJECT}-acceptance"
 ENTRY_POINT = "/opt/paddleocr-vl/operations/container/entrypoint.sh"
 
 
@@ -54,6 +52,11 @@ class Node:
         """Whether both models that serve are the demo weights, whose texts are known."""
         return all((self.weights.get(kind) or {}).get("demo") for kind in ("vlm", "layout"))
 
+    @property
+    def container(self) -> str:
+        """The container of commands that need the dies while no `vlm` runs."""
+        return f"{project.name(self.values)}-acceptance"
+
     def command(self, name: str, *words: str, timeout: float = 120) -> subprocess.CompletedProcess[str]:
         """Run a command in the checkout and keep its output as `name`, also of one that takes too long. Raises
         ServiceError where it cannot run, NoAnswer where it takes too long."""
@@ -83,16 +86,18 @@ class Node:
             return self.command(name, *COMPOSE, "exec", "-T", "vlm", ENTRY_POINT, *words, timeout=timeout)
         self.free_the_dies()
         try:
-            where = ("run", "--rm", "--name", CONTAINER, "--no-deps", "-T", "vlm")
+            where = ("run", "--rm", "--name", self.container, "--no-deps", "-T", "vlm")
             return self.command(name, *COMPOSE, *where, *words, timeout=timeout)
-        except ServiceError:
+        except (ServiceError, KeyboardInterrupt):
             # The client was ended; its container goes on, and holds the dies of all further steps.
-            project.docker("rm", "--force", CONTAINER)
+            project.docker("rm", "--force", self.container)
             raise
 
     def free_the_dies(self) -> None:
         """Stop a `vlm` that starts again and again. Raises ServiceError where another container holds dies: a second
         one on a die fails, and its check would say nothing about the die."""
+        # Of a script that was killed: it has the name, and may hold dies.
+        project.docker("rm", "--force", self.container)
         rows = project.containers()
         if rows.get("vlm", {}).get("State") == "restarting":
             self.command("stop.txt", "docker", "compose", "stop", "vlm", timeout=180)
@@ -104,7 +109,7 @@ class Node:
                 "docker compose up -d vlm, then this script again"
             )
         mine = set(dies.given(self.values))
-        for name, numbers in sharing.holders(lambda *words: project.call(*words, timeout=60).stdout).items():
+        for name, numbers in sharing.holders(project.printed, project.name(self.values)).items():
             if mine & set(numbers):
                 raise ServiceError(
                     f"the container {name} holds dies of this bundle; docker stop {name}, then run this script again"

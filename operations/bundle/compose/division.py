@@ -41,6 +41,22 @@ def divides(rows: Mapping[str, dict[str, Any]]) -> bool:
     return bool(held(rows, NOW)) and (are_apart(rows) or broke_off)
 
 
+def has_joined(container: str) -> bool:
+    """Whether a container has the name `vlm` in its network: it has passed the self-test, and calls go to it."""
+    networks = project.inspect(container)["NetworkSettings"]["Networks"].values()
+    return any(NOW in (network.get("Aliases") or ()) for network in networks)
+
+
+def unserved(rows: Mapping[str, dict[str, Any]], values: Mapping[str, str], half: str) -> str:
+    """Why dies that `vlm` gave up serve nobody, an empty text where none do so: an upgrade by halves was broken off.
+    `half` is what `vlm` says that it uses of its own dies, empty for all."""
+    of_next = set(written(NEXT, values))
+    given_up = half or (of_next and of_next - set(held(rows, NOW)))
+    if not given_up or (NEXT in rows and has_joined(rows[NEXT]["ID"])):
+        return ""
+    return f"{NEXT} did not pass the self-test yet" if NEXT in rows else f"there is no {NEXT}"
+
+
 def written(service: str, values: Mapping[str, str]) -> list[int]:
     """The dies that a service's file was written for, of which some may have been gone; none where neither .env nor a
     pair of containers uses the file. Where .env has numbers, others are somebody else's: the file is older."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Questions to the compose project of this checkout: containers, images, commands inside."""
+"""Questions to the compose project of this checkout: its name, containers, images, commands inside."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -24,8 +24,18 @@ UNIT = "/etc/systemd/system/paddleocr-vl.service"
 # In our containers: the Python of the environment that has the modules of common/ and operations/container, and what
 # the VLM's container says of its replicas.
 PYTHON, REPLICAS = "/opt/venv/supervisor/bin/python", "/run/paddleocr-vl/replicas.json"
+# Labels of Compose on each container.
+PROJECT, FOLDER = "com.docker.compose.project", "com.docker.compose.project.working_dir"
+# The mark of a container that `docker compose run` has made: it is of a service and not the service, also when it has
+# ended and was not removed.
+ONE_OFF = "com.docker.compose.oneoff=True"
 # In the DriverStatus of `docker info`: containerd keeps the images, as in a new Docker 29, and not Docker itself.
 CONTAINERD_STORE = ["driver-type", "io.containerd.snapshotter.v1"]
+
+
+def name(values: Mapping[str, str]) -> str:
+    """What Compose calls the project with these settings: compose.yaml has a name, and this variable wins over it."""
+    return values.get("COMPOSE_PROJECT_NAME") or "paddleocr-vl"
 
 
 def compose(
@@ -80,6 +90,11 @@ def call(
         raise NoAnswer(f"{' '.join(words[:4])} gave no answer within {timeout:.0f} s", *printed) from error
 
 
+def printed(*words: str) -> str:
+    """What any command prints, whatever its status. Raises ServiceError as `compose` does."""
+    return call(*words, timeout=SECONDS).stdout
+
+
 def version(text: str) -> tuple[int, ...]:
     """Return the first dotted number in a text as a tuple, () if there is none."""
     match = re.search(r"(\d+(?:\.\d+)+)", text)
@@ -101,7 +116,15 @@ def containers(settings: Mapping[str, str] | None = None) -> dict[str, dict[str,
     if answer.returncode:
         raise ServiceError(f"docker compose ps: {last_line(answer.stderr, answer.stdout)}")
     rows = [json.loads(line) for line in answer.stdout.splitlines() if line.startswith("{")]
-    return {row["Service"]: row for row in rows}
+    return {row["Service"]: row for row in rows if ONE_OFF not in (row.get("Labels") or "").split(",")}
+
+
+def other_folders(run: Callable[..., str | None], values: Mapping[str, str]) -> list[str]:
+    """The folders of other bundles on this node: containers of this project were made there, and `docker compose up`
+    here replaces them. `run` gives the output of a command, None where it fails."""
+    words = ("--filter", f"label={PROJECT}={name(values)}", "--format", f'{{{{.Label "{FOLDER}"}}}}')
+    folders = set((run("docker", "ps", "--all", *words) or "").splitlines())
+    return sorted(folder for folder in folders if folder.startswith("/") and Path(folder).resolve() != ROOT)
 
 
 def inspect(name: str) -> dict[str, Any]:

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import npu_smi
 import ranges
+from bundle.compose.project import PROJECT
 
-PROJECT = "paddleocr-vl"
 HOLDER = (
-    '{{.Name}}|{{index .Config.Labels "com.docker.compose.project"}}'
+    f'{{{{.Name}}}}|{{{{index .Config.Labels "{PROJECT}"}}}}'
     "{{range .HostConfig.Devices}}|{{.PathOnHost}}{{end}}\t{{json .Config.Env}}"
 )
 # How Ascend Docker Runtime is told a container's dies: `0,2-3`, or `Ascend910-0` as the device plugin writes it.
@@ -39,8 +39,8 @@ def shared(
     return all(answers)
 
 
-def holders(run: Callable[..., str | None]) -> dict[str, list[int]]:
-    """Running containers of others than this bundle -> the dies that they were given: as device files, or by Ascend
+def holders(run: Callable[..., str | None], own: str) -> dict[str, list[int]]:
+    """Running containers of other projects than `own` -> the dies that they were given: as device files, or by Ascend
     Docker Runtime.
 
     `run` gives the output of a command, None where it fails. A privileged container may open every die and names none.
@@ -53,7 +53,7 @@ def holders(run: Callable[..., str | None]) -> dict[str, list[int]]:
         name, project, *devices = given_files.split("|")
         numbers = {int(match[1]) for one in devices if (match := re.fullmatch(r"/dev/davinci(\d+)", one))}
         numbers |= visible(environment)
-        if numbers and project != PROJECT:
+        if numbers and project != own:
             found[name.lstrip("/")] = sorted(numbers)
     return found
 

@@ -136,12 +136,6 @@ def join(container: str) -> None:
             raise ServiceError(f"docker network {words[0]}: {answer.stderr.strip()}")
 
 
-def has_joined(container: str) -> bool:
-    """Whether `join` gave it the name: it has passed the self-test, and calls go to it."""
-    networks = project.inspect(container)["NetworkSettings"]["Networks"].values()
-    return any(NOW in (network.get("Aliases") or ()) for network in networks)
-
-
 def remove_next() -> None:
     """End `vlm-next` after its requests, with its volume."""
     row = project.containers().get(NEXT)
@@ -265,7 +259,7 @@ def promote(seconds: float) -> None:
         raise UsageError(
             f"{NEXT} has ended, so nobody would answer meanwhile; scripts/upgrade.sh start starts it again"
         )
-    if not has_joined(rows[NEXT]["ID"]):
+    if not division.has_joined(rows[NEXT]["ID"]):
         raise UsageError(
             f"{NEXT} did not pass scripts/upgrade.sh start, so it does not serve; run scripts/upgrade.sh back"
         )
@@ -366,7 +360,7 @@ def main(words: list[str]) -> int:
             promote(options.timeout)
         else:
             {"start": start, "back": back}[options.verb](options.timeout, options.pause)
-    except ServiceError:
+    except (ServiceError, KeyboardInterrupt):
         rows = project.containers()
         goes_on = any(rows.get(service, {}).get("Health") == "healthy" for service in (NOW, NEXT))
         said = "the other half keeps serving" if goes_on else "nothing serves"

@@ -7,6 +7,7 @@ import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import atlas
 from bundle.compose import images, project
@@ -28,6 +29,17 @@ COMPOSE_BY_BUILDX, COMPOSE_NEEDS_BUILDX, BUILDX = (2, 40), (5,), (0, 17)
 BUILDX_ASKS_FOR_FILES, BUILDX_ASKS_NOTHING = (0, 20), (0, 21)
 # Both images and what a build needs besides.
 DISK = {"ascend": 60, "cpu": 20}
+# Options of the engine by which a container has other users and groups than the node -> what to say, and the remedy.
+USERS = {
+    "rootless": (
+        "Docker runs rootless",
+        "the node's own engine: systemctl enable --now docker; docker context use default",
+    ),
+    "userns": (
+        "Docker gives containers users of their own (userns-remap)",
+        "take userns-remap out of /etc/docker/daemon.json, systemctl restart docker, load or build the images again",
+    ),
+}
 # How the socket of a containerd ends that Docker has started. It keeps its files in Docker's data-root; the system's
 # own one keeps them in the folder that its settings name.
 OWN_SOCKET = "/docker/containerd/containerd.sock"
@@ -71,12 +83,32 @@ def check_engine(machine: Machine) -> Iterator[Finding]:
             "BuildKit 0.11 (Docker 23)",
             "nothing, to run the bundle; to build images, use another machine and scripts/offline_bundle.sh",
         )
-    yield from disks(machine)
-
-
-def disks(machine: Machine) -> Iterator[Finding]:
-    """The disk of the images, and that of jobs where it is another one."""
     info = json.loads(machine.run("docker", "info", "--format", "{{json .}}") or "{}")
+    yield from security(machine, info)
+    yield from disks(machine, info)
+
+
+def security(machine: Machine, info: dict[str, Any]) -> Iterator[Finding]:
+    """Options of the engine by which containers may not open what they are given."""
+    options = {one.partition(",")[0].removeprefix("name=") for one in info.get("SecurityOptions") or ()}
+    for option, (said, remedy) in USERS.items() if machine.hardware == "ascend" else ():
+        if option in options:
+            yield Finding("FAIL", "security", said, "the node's groups in containers: dies belong to one", remedy)
+    models = ROOT / machine.setting("MODELS_DIR", "models")
+    # The types that containers may read begin alike: container_file_t, container_ro_file_t.
+    if "selinux" in options and "container_" not in (machine.run("stat", "--format", "%C", str(models)) or ""):
+        more = "; setsebool -P container_use_devices on, for the dies" if machine.hardware == "ascend" else ""
+        yield Finding(
+            "WARN",
+            "security",
+            f"the engine labels containers (SELinux), which may not read {models} then",
+            "the label container_file_t on each folder that is mounted",
+            f"chcon -R -t container_file_t {models}{more}; ausearch -m avc -ts recent names what else is refused",
+        )
+
+
+def disks(machine: Machine, info: dict[str, Any]) -> Iterator[Finding]:
+    """The disk of the images, and that of jobs where it is another one."""
     data, move = Path(info.get("DockerRootDir") or "/var/lib/docker"), "move Docker's data-root"
     needed, prune = DISK[machine.hardware], "docker system prune, or"
     reason = f"{needed} GiB to load or build the images"
@@ -240,4 +272,17 @@ def check_boot(machine: Machine) -> Iterator[Finding]:
         )
 
 
-CHECKS = (check_engine, check_compose, check_buildx, check_boot, check_image, check_parser_image)
+def check_folder(machine: Machine) -> Iterator[Finding]:
+    """Name another folder whose containers run here: Compose knows a bundle by its name, not by its folder."""
+    for folder in project.other_folders(machine.run, machine.values):
+        yield Finding(
+            "WARN",
+            "folder",
+            f"containers of this node were made in {folder}",
+            f"one bundle a node: docker compose up in {ROOT} replaces them",
+            f"nothing, to upgrade (docs/run.md); otherwise go on in {folder}, or end its bundle there: docker compose "
+            "--profile upgrade --profile npu-exporter down",
+        )
+
+
+CHECKS = (check_engine, check_compose, check_buildx, check_boot, check_folder, check_image, check_parser_image)

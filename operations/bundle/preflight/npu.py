@@ -9,6 +9,7 @@ from collections.abc import Iterator
 import atlas
 import declared_settings
 import npu_smi
+from bundle.compose import project
 from bundle.compose.dies import (
     FOLDER,
     PRESENT,
@@ -306,7 +307,7 @@ def check_holders(machine: Machine) -> Iterator[Finding]:
         wanted = set(given(machine.values))
     except UsageError:
         return  # `check_dies` says so
-    for name, numbers in holders(machine.run).items():
+    for name, numbers in holders(machine.run, project.name(machine.values)).items():
         if both := sorted(wanted & set(numbers)):
             yield Finding(
                 "WARN",

@@ -8,11 +8,12 @@ import re
 from collections.abc import Iterator
 
 import declared_settings
+from bundle.compose import project
 from bundle.compose.images import PARSER
 from bundle.preflight.machine import Finding, Machine, passed
 from env_values import WrongValue, is_loopback
 
-STATE, MOUNT = "paddleocr-vl_parser-state", "/var/lib/paddleocr-vl"
+MOUNT = "/var/lib/paddleocr-vl"
 # The parser reads what may follow the hash: docparser/clients/keys.py.
 KEY = re.compile(r"sha256:[0-9a-f]{64}(\s|$)")
 
@@ -43,20 +44,22 @@ def check_port(machine: Machine) -> Iterator[Finding]:
         )
 
 
-def kept_keys(machine: Machine) -> int:
+def kept_keys(machine: Machine, volume: str) -> int:
     """Return how many keys the parser's own command has put into its volume; 0 also if there is no volume, image or
     engine."""
-    if not machine.run("docker", "volume", "inspect", STATE):
+    if not machine.run("docker", "volume", "inspect", volume):
         return 0
-    words = ("docker", "run", "--rm", "--network", "none", "-v", f"{STATE}:{MOUNT}:ro", "--entrypoint", "python")
-    listed = machine.run(*words, PARSER, "-m", "docparser.api_keys", "--file", f"{MOUNT}/data/api_keys", "list")
+    # `run` would ask a registry for an image that is not there, and run what it got.
+    words = ("docker", "run", "--rm", "--pull", "never", "--network", "none", "-v", f"{volume}:{MOUNT}:ro")
+    program = ("--entrypoint", "python", PARSER, "-m", "docparser.api_keys")
+    listed = machine.run(*words, *program, "--file", f"{MOUNT}/data/api_keys", "list")
     return len((listed or "").splitlines())
 
 
 def check_keys(machine: Machine) -> Iterator[Finding]:
     """Check what the parser checks when it starts: that entries of keys are well formed, and that there are keys if
     others can reach it."""
-    kept = 0
+    kept, volume = 0, f"{project.name(machine.values)}_parser-state"
     entries = [entry.strip() for entry in machine.setting("PARSER_API_KEYS", "").split(",") if entry.strip()]
     file = machine.setting("PARSER_API_KEYS_FILE", "")
     host, off = machine.setting("PARSER_BIND", "127.0.0.1"), machine.setting("PARSER_AUTH", "") == "off"
@@ -65,7 +68,7 @@ def check_keys(machine: Machine) -> Iterator[Finding]:
     if wrong:
         # The entry itself may be a key in plain text, so it is not shown.
         yield Finding("FAIL", "keys", f"PARSER_API_KEYS: entry {wrong[0]} is no hash", "sha256:<64 hex digits>", make)
-    elif not is_loopback(host) and not entries and not file and not off and not (kept := kept_keys(machine)):
+    elif not is_loopback(host) and not entries and not file and not off and not (kept := kept_keys(machine, volume)):
         yield Finding(
             "FAIL",
             "keys",
@@ -75,7 +78,7 @@ def check_keys(machine: Machine) -> Iterator[Finding]:
         )
     else:
         said = "not asked for (PARSER_AUTH=off)" if off else f"{len(entries)} in PARSER_API_KEYS" if entries else ""
-        said = said or (f"in {file}" if file else f"{kept} in the volume {STATE}" if kept else "")
+        said = said or (f"in {file}" if file else f"{kept} in the volume {volume}" if kept else "")
         yield passed("keys", said or f"none needed, only {host} is open")
 
 

@@ -6,7 +6,6 @@ from __future__ import annotations
 import argparse
 import io
 import os
-import re
 import subprocess
 import sys
 import tarfile
@@ -16,13 +15,14 @@ from pathlib import Path, PurePath
 
 import npu_smi
 from bundle import parser_client
+from bundle.compose import project
 from bundle.paths import ENV_FILE, ROOT
 from bundle.progress import say, step
 from bundle.settings import LocalSettings
 from bundle.support.archive import archive
 from bundle.support.redact import redactor
 from bundle.support.sources import Source, sources
-from tool_errors import run
+from tool_errors import ServiceError, run
 
 # Of one file; the end of a longer text is kept, since what went wrong last stands there.
 MOST_BYTES = 20 << 20
@@ -59,11 +59,14 @@ def page(path: str) -> str:
 
 def plogs() -> Iterator[tuple[str, str]]:
     """CANN's logs of all replicas, names below `plog/`, and `plog-next/` for the second container."""
+    try:
+        rows = project.containers()
+    except ServiceError as error:
+        yield "plog/README.txt", f"no logs of CANN: {error}\n"
+        return
     for service, folder in (("vlm", "plog"), ("vlm-next", "plog-next")):
-        command = ("docker", "compose", "--profile", "upgrade", "ps", "--all", "--quiet", service)
-        found = re.fullmatch(r"[0-9a-f]+", output(Source("", "", command)).strip())
-        if found:
-            yield from plogs_of(found[0], folder)
+        if service in rows:
+            yield from plogs_of(rows[service]["ID"], folder)
         elif service == "vlm":
             yield f"{folder}/README.txt", "no logs of CANN: there is no container vlm\n"
 

@@ -105,6 +105,15 @@ def test_the_dies_are_named_as_the_cluster_names_them():
     assert dies("cpu") == [{}] * 2
 
 
+@pytest.mark.parametrize("name", RENDERINGS)
+def test_no_budget_waits_for_a_die(name: str):
+    """The successor of an evicted pod finds none free, and a budget would forbid every further eviction of a drain."""
+    objects = rendered(name)
+    held = {item["metadata"]["name"] for item in objects if item["kind"] == "PodDisruptionBudget"}
+    resources = pods(objects)["vlm"]["containers"][0]["resources"]["requests"]
+    assert ("vlm" in held) != any("/" in key for key in resources) and "balancer" in held
+
+
 def test_the_number_of_pods_is_left_to_the_one_that_changes_it():
     assert "replicas" in one(rendered("cpu"), "Deployment", "vlm")["spec"]
     assert "replicas" not in one(rendered("cpu, all"), "Deployment", "vlm")["spec"]
@@ -112,6 +121,7 @@ def test_the_number_of_pods_is_left_to_the_one_that_changes_it():
     settings = one(rendered("cpu, all"), "ConfigMap", "balancer-settings")["data"]
     assert scaled["maxReplicaCount"] <= int(settings["VLM_MOST_PODS"])
     assert 0 < int(scaled["triggers"][0]["metadata"]["threshold"]) <= int(settings["VLM_MAX_NUM_SEQS"])
+    assert "fallback" not in scaled, "an absent Prometheus would end most pods of a busy service"
 
 
 @pytest.mark.parametrize("hardware", ["cpu", "ascend"])

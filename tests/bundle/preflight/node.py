@@ -35,10 +35,11 @@ def built_for(**labels: str) -> str:
 
 
 class Node(Machine):
-    """A node of recorded outputs below a scratch folder; `answers` maps the begin of a command to its output."""
+    """A node of recorded outputs below a scratch folder; `answers` maps the begin of a command to its output, and
+    `calls` are the commands so far."""
 
     def __init__(self, folder: Path, sample: str | None, **values: str) -> None:
-        self.free, self.lacks = True, list[str]()
+        self.free, self.lacks, self.calls = True, list[str](), list[tuple[str, ...]]()
         super().__init__({"NPU_IDS": "0-1", "MODELS_DIR": str(folder / "models"), **values}, folder)
         for name, text in FILES.items():
             self.put(name, text)
@@ -89,6 +90,7 @@ class Node(Machine):
         self.path(name).write_text(text)
 
     def run(self, *command: str) -> str | None:
+        self.calls.append(command)
         return self.answers.get(command[:2]) or self.answers.get(command[:1])
 
     def npu_smi(self, *words: str) -> Answer:

@@ -71,6 +71,34 @@ def test_the_disk_of_the_engine_holds_the_images(
         assert level == "PASS" or remedy in found.remedy
 
 
+@pytest.mark.parametrize(
+    ("option", "hardware", "label", "level", "words"),
+    [
+        ("name=rootless", "ascend", "", "FAIL", "Docker runs rootless"),
+        ("name=userns", "ascend", "", "FAIL", "userns-remap"),
+        # Without dies nothing belongs to a group of the node.
+        ("name=rootless", "cpu", "", None, ""),
+        ("name=selinux", "cpu", "unconfined_u:object_r:user_home_t:s0\n", "WARN", "may not read"),
+        ("name=selinux", "ascend", "?\n", "WARN", "may not read"),
+        ("name=selinux", "cpu", "system_u:object_r:container_file_t:s0\n", None, ""),
+        ("name=seccomp,profile=builtin", "ascend", "", None, ""),
+    ],
+)
+def test_an_engine_whose_containers_may_not_open_what_they_get(
+    tmp_path: Path, option: str, hardware: str, label: str, level: str | None, words: str
+):
+    node = Node(tmp_path, "a3", HARDWARE=hardware)
+    node.answers["docker", "info"] = json.dumps(
+        {"DockerRootDir": "/data", "SecurityOptions": ["name=cgroupns", option]}
+    )
+    node.answers["stat", "--format"] = label
+    found = by_check(node).get("security")
+    assert (found and found.level) == level
+    assert found is None or (words in found.found and found.needed)
+    dies = "container_use_devices" in found.remedy if found else False
+    assert dies == ("selinux" in option and hardware == "ascend")
+
+
 def test_jobs_lie_on_dockers_own_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """Where containerd has the images on another one."""
     schema = json.loads((ROOT / "common/declared_settings/settings.schema.json").read_text())
@@ -150,3 +178,15 @@ def test_a_unit_that_starts_another_folder_at_boot(tmp_path: Path):
     assert found.remedy.startswith(f"WorkingDirectory={ROOT} in it, then systemctl daemon-reload")
     node.put(project.UNIT, unit.replace("/opt/paddleocr-vl", str(ROOT)))
     assert [one.level for one in engine.check_boot(node)] == ["PASS"]
+
+
+def test_a_second_bundle_of_the_same_name_is_named(tmp_path: Path):
+    """`docker compose up` in another folder replaces the containers: an upgrade, or somebody else's service."""
+    node = Node(tmp_path, "a3", COMPOSE_PROJECT_NAME="mine")
+    node.answers["docker", "ps"] = f"{ROOT}\n{ROOT}\n"
+    assert "folder" not in by_check(node)
+    assert any("label=com.docker.compose.project=mine" in words for words in node.calls)
+    node.answers["docker", "ps"] = f"/opt/first\n{ROOT}\n/opt/first\n"
+    found = by_check(node)["folder"]
+    assert (found.level, found.found) == ("WARN", "containers of this node were made in /opt/first")
+    assert found.needed == f"one bundle a node: docker compose up in {ROOT} replaces them"

@@ -38,4 +38,9 @@ def test_keys_in_the_parsers_volume(tmp_path: Path):
     node.answers["docker", "volume"] = "[{}]\n"
     assert by_check(node)["keys"].level == "FAIL"
     node.answers["docker", "run"] = "billing  0123456789abcdef  valid\nguest  123456789abcdef0  valid\n"
+    node.calls.clear()
     assert by_check(node)["keys"] == Finding("PASS", "keys", "2 in the volume paddleocr-vl_parser-state")
+    (run,) = (call for call in node.calls if call[:2] == ("docker", "run"))
+    assert run[run.index("--pull") + 1] == "never", "a parser that is not there is nobody's else"
+    node.values = {**node.values, "COMPOSE_PROJECT_NAME": "mine"}
+    assert by_check(node)["keys"].found == "2 in the volume mine_parser-state"
