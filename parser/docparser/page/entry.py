@@ -43,7 +43,8 @@ def page_entry(page: Page, number: int, options: AnswerOptions, *, max_side: int
             {
                 "block_id": blocks[place]["block_id"],
                 "level": level,
-                "text": " ".join(blocks[place]["block_content"].split()),
+                # Not ``block_content``, which has Markdown's marks with ``formatBlockContent``.
+                "text": " ".join(page.result["parsing_res_list"][place].content.split()),
             }
             for place, level in page.outline.items()
             if level

@@ -40,9 +40,16 @@ def markdown(monkeypatch: pytest.MonkeyPatch) -> list[tuple[bool, bool]]:
 
 
 def page(**known: Any) -> Page:
-    blocks = [{"block_id": number + 4, "block_content": f"a\n {number}"} for number in range(2)]
-    result: Any = SimpleNamespace(json={"res": {"input_path": "/tmp/x", "parsing_res_list": blocks}})
+    blocks = [{"block_id": number + 4, "block_content": f"## a\n {number}"} for number in range(2)]
+    result: Any = Result(json={"res": {"input_path": "/tmp/x", "parsing_res_list": blocks}})
     return Page(result, [Provenance(), Provenance(Certainty(0.5, True))], [0, 2], **known)
+
+
+class Result(SimpleNamespace):
+    """PaddleX's: ``json`` has the blocks' texts with Markdown's marks, where those were asked for."""
+
+    def __getitem__(self, name: str) -> Any:
+        return {"parsing_res_list": [SimpleNamespace(content=f"a\n {number}") for number in range(2)]}[name]
 
 
 def made(of: Page, **options: Any) -> Any:
