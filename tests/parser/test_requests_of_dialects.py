@@ -70,6 +70,13 @@ def test_bounds_of_pixels_are_in_order(bounds: tuple[int | None, int], taken: bo
             ParseOptions(**said)
 
 
+@pytest.mark.parametrize("field", ["useDocOrientationClassify", "useDocUnwarping"])
+def test_what_needs_a_model_that_is_not_there_is_refused(field: str):
+    asked = ParseOptions.model_validate({field: True})
+    assert Tasks("m", None, preprocessor=True).refusal(asked) is None
+    assert Tasks("m", None).refusal(asked) == f"{field}: this service has no model for it; send false or leave it out"
+
+
 @pytest.mark.parametrize(
     ("known", "asked", "words"),
     [(["ocr"], None, None), (["ocr"], "ocr", None), (["ocr"], "seal", "'seal' is no task of m"), (None, "seal", None),

@@ -28,7 +28,7 @@ PREDICT_KEYWORDS = {
 # What clients set for every document, whether it has such blocks or not (paddleocr-mcp and WeKnora the seals).
 SWITCHES = {"useChartRecognition": "chart", "useSealRecognition": "seal"}
 DOCUMENT = "document"  # a whole page as Markdown, which models with a layout model do not know as a task
-# What takes a model that is not there. Clients do not set these for every document.
+# What takes models that the bundle does not have. Clients do not set these for every document.
 PREPROCESSING = ("useDocOrientationClassify", "useDocUnwarping")
 # What says how blocks are found, cut out and asked for.
 OF_LAYOUT = (
@@ -105,13 +105,21 @@ def restructure_options(options: ParseOptions | RestructureRequest) -> Restructu
 
 
 class Tasks:
-    """The tasks that ``model`` knows; ``known`` is None where nobody says which, and then it knows all."""
+    """The tasks that ``model`` knows; ``known`` is None where nobody says which, and then it knows all.
+    ``preprocessor``: there are models that turn and flatten pages."""
 
-    def __init__(self, model: str, known: Collection[str] | None) -> None:
-        self._model, self._known = model, known
+    def __init__(self, model: str, known: Collection[str] | None, *, preprocessor: bool = False) -> None:
+        self._model, self._known, self._preprocessor = model, known, preprocessor
 
     def refusal(self, options: ParseOptions) -> str | None:
-        """Why a request cannot be met: the task of its whole page is not known. None if it can."""
+        """Why a request cannot be met: it wants a model that is not there, or the task of its whole page is not known.
+        None if it can."""
+        for field in PREPROCESSING if not self._preprocessor else ():
+            if getattr(options, field):
+                return f"{field}: this service has no model for it; send false or leave it out"
+        return self._unknown_task(options)
+
+    def _unknown_task(self, options: ParseOptions) -> str | None:
         task = options.promptLabel
         if task is None or self._knows(task):
             return None
@@ -143,10 +151,7 @@ class WholePages(Tasks):
         super().__init__(model, known)
         self._usual = usual
 
-    def refusal(self, options: ParseOptions) -> str | None:
-        for field in PREPROCESSING:
-            if getattr(options, field):
-                return f"{field}: this service has no model for it; send false or leave it out"
+    def _unknown_task(self, options: ParseOptions) -> str | None:
         task = self._task(options)
         return None if self._knows(task) else f"promptLabel: {task!r} is no task of {self._words()}"
 

@@ -4,13 +4,14 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import cv2
 import numpy as np
 from PIL import Image
 
+from docparser.contract.schemas import PIXEL_KINDS
 from docparser.page.paddlex_private import (
     IMAGE_LABELS,
     construct_img_path,
@@ -23,7 +24,6 @@ from docparser.page.paddlex_private import (
 from docparser.page.question import Question
 
 SPOTTING, TABLE = "spotting", "table"
-KINDS = ("ocr", "table", "chart", "formula", "seal")
 LEAST_PIXELS, MOST_PIXELS = 112_896, 1_003_520  # of a crop, where the request says nothing
 
 
@@ -72,6 +72,12 @@ class Blocks:
         return {"path": self.paths[number], "img": Image.fromarray(red_first)}
 
 
+def apart(boxes: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The boxes of a layout without those around all entries of a list of references: PaddleX makes no block of one, so
+    print that lies in it and in no entry is in no block."""
+    return [box for box in boxes if box["label"] != "reference"]
+
+
 def blocks_of(
     page: np.ndarray,
     found: dict,
@@ -92,8 +98,8 @@ def blocks_of(
     if not settings["use_seal_recognition"]:
         unread.append("seal")
 
-    apart = with_boxes_at_least(lambda mode: filter_overlap_boxes(found, mode), shape_mode)
-    blocks = cut(page, apart["boxes"], shape_mode)
+    distinct = with_boxes_at_least(lambda mode: filter_overlap_boxes(found, mode), shape_mode)
+    blocks = cut(page, distinct["boxes"], shape_mode)
     if settings["merge_layout_blocks"]:
         blocks = merged(blocks, unread)
     blocks, added = with_further(page, blocks, further)
@@ -158,7 +164,9 @@ def _pixels(options: dict[str, Any]) -> dict[str, int]:
     """Bounds of the pixels of a crop by what is on it."""
     said = {name: options.get(name) for name in ("min_pixels", "max_pixels")} | (options.get("vlm_extra_args") or {})
     bounds: dict[str, int] = {}
-    for name, usual in (("min_pixels", LEAST_PIXELS), ("max_pixels", MOST_PIXELS)):
-        of_all = said[name] or usual
-        bounds |= {f"{kind}_{name}": said.get(f"{kind}_{name}") or of_all for kind in KINDS}
+    for kind in PIXEL_KINDS:
+        least, most = (said.get(f"{kind}_{name}") or said[name] for name in ("min_pixels", "max_pixels"))
+        # Where the request names one of the two, the other's default gives way, as it does in the VLM.
+        most = most or max(MOST_PIXELS, least or 0)
+        bounds |= {f"{kind}_min_pixels": least or min(LEAST_PIXELS, most), f"{kind}_max_pixels": most}
     return bounds

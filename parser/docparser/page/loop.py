@@ -16,18 +16,16 @@ import functools
 import logging
 import time
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import paddlex
-import yaml
 
 from docparser import traces
 from docparser.contract.answers import Note, NotedBlock
-from docparser.errors import InvalidRequest, NotReady
+from docparser.errors import NotReady
 from docparser.page.answers import Answers
-from docparser.page.blocks import TABLE, Blocks, blocks_of
+from docparser.page.blocks import TABLE, Blocks, apart, blocks_of
 from docparser.page.early_text import FORMULAS
 from docparser.page.frozen import freeze
 from docparser.page.ground import Ground, ground_of
@@ -41,7 +39,7 @@ from docparser.page.run import PageReading, PageRun, Picture, Replies
 from docparser.page.table_heads import head_rows
 from docparser.settings import Settings
 from docparser.vlm.client import Reply, VlmClient
-from docparser.weights import pipeline_file
+from docparser.weights import has_preprocessor, load_pipeline, pipeline_file
 
 log = logging.getLogger(__name__)
 
@@ -65,14 +63,12 @@ class PageLoop:
     def __init__(self, settings: Settings) -> None:
         """Raises NotReady if the layout model or the configuration cannot be loaded."""
         began = time.monotonic()
-        self._config = load_config(pipeline_file(settings))
+        self._config = load_pipeline(pipeline_file(settings))
         # Paddle Inference keeps state per thread, and pages come from many: its models live in one thread.
         self._paddle = ThreadPoolExecutor(1, thread_name_prefix="paddle")
         self.layout = LayoutModel(settings, self._config, self._paddle)
         self.layout_engine, self.layout_server = self.layout.engine, self.layout.server
-        self._preprocessor = (
-            self._load_preprocessor(settings) if self._config.get("use_doc_preprocessor", True) else None
-        )
+        self._preprocessor = self._load_preprocessor(settings) if has_preprocessor(self._config) else None
         self._doubtful_below = settings.doubtful_below if settings.confidence else None
         self.vlm = VlmCalls(VlmClient(settings), settings.vlm_model_name)
         log.info("pages can be read after %.1f s; %s finds layouts", time.monotonic() - began, self.layout_engine)
@@ -89,10 +85,11 @@ class PageLoop:
         upright, turned = self._upright(page, settings, options)
         layout = self._find_layout(upright, settings, options, run)
         figures = gather_imgs(upright, layout["boxes"]) if settings["use_layout_detection"] else []
+        found_boxes = apart(layout["boxes"])
         own = OwnTextStep(
             run.own_text if upright is page else None,  # a page that was turned has other places
             run.text_layer,
-            layout["boxes"],
+            found_boxes,
             layout_found=settings["use_layout_detection"],
             own_table=run.reading.own_table,
         )
@@ -118,7 +115,7 @@ class PageLoop:
             frozen=freeze(found, blocks, figures, answers, provenance, _heads(blocks, replies), grounds),
             block_notes=_block_notes(blocks, replies),
             page_notes=[
-                *_page_notes(upright, layout, blocks, replies, cut=settings["use_layout_detection"]),
+                *_page_notes(upright, found_boxes, blocks, replies, cut=settings["use_layout_detection"]),
                 *own.notes(),
             ],
             drawn=functools.partial(_drawn, found),
@@ -126,12 +123,9 @@ class PageLoop:
         )
 
     def _settings(self, options: dict[str, Any]) -> dict[str, Any]:
-        """``model_settings`` of the page. Raises InvalidRequest."""
+        """``model_settings`` of the page."""
         asked = [options.get(keyword) for keyword in PREPROCESSING]
         settings = {"use_doc_preprocessor": any(asked) if asked != [None, None] else self._preprocessor is not None}
-        for keyword, field in PREPROCESSING.items():
-            if options.get(keyword) and self._preprocessor is None:
-                raise InvalidRequest(f"{field}: this service has no model for it; send false or leave it out")
         for name, usual in CHOSEN.items():
             settings[name] = self._config.get(name, usual) if options.get(name) is None else options[name]
         settings["return_layout_polygon_points"] = options["layout_shape_mode"] != "rect"
@@ -144,7 +138,7 @@ class PageLoop:
         if not settings["use_doc_preprocessor"]:
             return page, None
         asked = {keyword: options.get(keyword) for keyword in PREPROCESSING}
-        assert self._preprocessor is not None, "_settings has looked"
+        assert self._preprocessor is not None, "parsing.service refuses requests for a model that is not there"
         preprocess = functools.partial(self._preprocessor, [page], **asked)
         (found,) = self._paddle.submit(lambda: list(preprocess())).result()
         return found["output_img"], found
@@ -199,21 +193,6 @@ class PageLoop:
             raise NotReady(f"SubPipelines.DocPreprocessor of the pipeline cannot be set up: {exc}") from exc
 
 
-def load_config(file: Path) -> dict[str, Any]:
-    """The pipeline's configuration. Raises NotReady."""
-    try:
-        config = yaml.safe_load(file.read_text(encoding="utf-8"))
-    except (OSError, yaml.YAMLError) as exc:
-        raise NotReady(f"PARSER_PIPELINE_CONFIG: {file} cannot be read ({exc})") from exc
-    match config:
-        case {"SubModules": {"LayoutDetection": dict()}}:
-            return config
-    raise NotReady(
-        f"PARSER_PIPELINE_CONFIG: {file} is no pipeline of PaddleOCR-VL, which has SubModules.LayoutDetection. Name "
-        "another, or leave it empty."
-    )
-
-
 def _heads(blocks: Blocks, replies: Replies) -> dict[int, int]:
     """How many rows of each table are its head, where there are some."""
     tables = {number: reply.text for number, reply in replies.items() if blocks.cut[number]["label"] == TABLE}
@@ -236,11 +215,13 @@ def _block_notes(blocks: Blocks, replies: Replies) -> list[NotedBlock]:
     ]
 
 
-def _page_notes(page: np.ndarray, layout: dict[str, Any], blocks: Blocks, replies: Replies, *, cut: bool) -> list[Note]:
-    """``cut``: a long page was, for the layout model; one that is wide was not."""
+def _page_notes(
+    page: np.ndarray, found: list[dict[str, Any]], blocks: Blocks, replies: Replies, *, cut: bool
+) -> list[Note]:
+    """``found``: boxes of the layout. ``cut``: a long page was, for the layout model; one that is wide was not."""
     texts = [reply.text for number, reply in replies.items() if blocks.cut[number]["label"] not in FORMULAS]
     squeezed = not cut or page.shape[1] > page.shape[0]
-    boxes = [box["coordinate"] for box in layout["boxes"]] + [blocks.cut[number]["box"] for number in blocks.further]
+    boxes = [box["coordinate"] for box in found] + [blocks.cut[number]["box"] for number in blocks.further]
     return page_notes(page, boxes, texts, squeezed=squeezed)
 
 

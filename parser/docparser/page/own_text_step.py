@@ -31,7 +31,7 @@ OFF, CHECK, REPAIR, PREFER = "off", "check", "repair", "prefer"
 # Blocks that are words and nothing else. Of tables, formulas, charts and seals the VLM makes more than letters.
 PLAIN = frozenset({
     "abstract", "algorithm", "aside_text", "content", "doc_title", "figure_title", "footer", "footnote", "header",
-    "number", "paragraph_title", "reference", "reference_content", "text", "vertical_text", "vision_footnote",
+    "number", "paragraph_title", "reference_content", "text", "vertical_text", "vision_footnote",
 })  # fmt: skip
 FORMULAS = ("inline_formula", "display_formula", "formula")
 BASE = re.compile(r"[^\W\d_]|.*[)\]|]")  # a single letter, or what ends in a bracket

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import threading
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -15,7 +14,6 @@ import pytest
 
 from docparser.contract.options import page_options
 from docparser.contract.schemas import ParseOptions
-from docparser.errors import InvalidRequest, NotReady
 from docparser.page import loop
 from docparser.page.blocks import LEAST_PIXELS, MOST_PIXELS, Blocks, _pixels, _position
 from docparser.page.loop import CHOSEN, PageLoop
@@ -35,24 +33,6 @@ def page_loop(*, turns: bool = False, **config: Any) -> Any:
 
 def options(**fields: Any) -> dict[str, Any]:
     return page_options(ParseOptions(**fields), visualize_by_default=False).predict
-
-
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [
-        (None, "cannot be read"),
-        ("{", "cannot be read"),
-        ("- a", "is no pipeline"),
-        ("SubModules: {}", "is no pipeline"),
-        ("SubModules: {LayoutDetection: }", "is no pipeline"),
-    ],
-)
-def test_a_pipelines_file_that_is_none(tmp_path: Path, text: str | None, words: str):
-    file = tmp_path / "pipeline.yaml"
-    if text is not None:
-        file.write_text(text)
-    with pytest.raises(NotReady, match=f"^PARSER_PIPELINE_CONFIG: {file} {words}"):
-        loop.load_config(file)
 
 
 class TestSettings:
@@ -89,11 +69,6 @@ class TestSettings:
             assert upright == ("turned", {name: said[name] for name in asked}) and told == {"output_img": upright}
         else:
             assert upright is PICTURE and told is None
-
-    @pytest.mark.parametrize("field", ["useDocOrientationClassify", "useDocUnwarping"])
-    def test_what_needs_a_model_that_is_not_there_is_refused(self, field: str):
-        with pytest.raises(InvalidRequest, match=f"^{field}: this service has no model for it"):
-            page_loop()._settings(options(**{field: True}))
 
     @pytest.mark.parametrize(("label", "read"), [("chart", "chart"), ("seal", "seal"), ("table", None), (None, None)])
     def test_a_page_without_layout_is_read_as_it_says(self, label: Any, read: str | None):
@@ -151,7 +126,7 @@ def test_notes_of_a_page_are_by_all_boxes_and_texts_but_formulas(
         return []
 
     monkeypatch.setattr(loop, "page_notes", page_notes)
-    found = {"boxes": [{"coordinate": [1, 2, 3, 4]}]}
+    found = [{"coordinate": [1, 2, 3, 4]}]
     replies = {0: Reply("a"), 1: Reply("x^2"), 2: Reply("b")}
     laid = blocks("text", "display_formula", "text", further=frozenset({2}))
     loop._page_notes(np.zeros((*shape, 3), np.uint8), found, laid, replies, cut=cut)
@@ -242,6 +217,12 @@ def test_where_a_block_that_was_not_found_belongs(box: Any, place: int):
         ({"min_pixels": 5, "max_pixels": 9}, {"seal_min_pixels": 5, "formula_max_pixels": 9}),
         ({"max_pixels": 9, "vlm_extra_args": {"table_max_pixels": 7}}, {"table_max_pixels": 7, "ocr_max_pixels": 9}),
         ({"max_pixels": 9, "vlm_extra_args": {"max_pixels": 8}}, {"chart_max_pixels": 8, "ocr_max_pixels": 8}),
+        ({"min_pixels": 2_000_000}, {"ocr_min_pixels": 2_000_000, "ocr_max_pixels": 2_000_000}),
+        ({"max_pixels": 100_000}, {"seal_min_pixels": 100_000, "seal_max_pixels": 100_000}),
+        (
+            {"vlm_extra_args": {"table_min_pixels": 2_000_000, "ocr_max_pixels": 9}},
+            {"table_max_pixels": 2_000_000, "ocr_min_pixels": 9, "chart_min_pixels": LEAST_PIXELS},
+        ),
     ],
 )
 def test_bounds_of_pixels_by_what_is_on_a_crop(said: dict[str, Any], expected: dict[str, int]):

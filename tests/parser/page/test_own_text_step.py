@@ -62,7 +62,7 @@ class Read:
     """A page of 800 x 1000 pixels read in a mode. ``replies``: the VLM's, by the blocks' labels."""
 
     def __init__(self, mode: str, own: SimulatedText | None, boxes: list[Boxed], replies: dict[str, Reply]) -> None:
-        from docparser.page.blocks import blocks_of
+        from docparser.page.blocks import apart, blocks_of
         from docparser.page.own_text_step import OwnTextStep
 
         page = np.full((1000, 800, 3), 255, np.uint8)
@@ -70,6 +70,7 @@ class Read:
             {"cls_id": 0, "label": label, "score": 0.9, "coordinate": list(box), "order": at}
             for at, (label, box) in enumerate(boxes)
         ]
+        found = apart(found)
         flags = ("use_chart_recognition", "use_seal_recognition", "use_ocr_for_image_block", "merge_layout_blocks")
         layer = OwnTextStep(cast(OwnText, own), mode, found, layout_found=True)
         self.blocks = blocks_of(
@@ -291,6 +292,16 @@ def test_a_box_of_words_holds_its_lines_to_the_end(what: str):
     piece, texts = BESIDE[what]
     read = Read("prefer", SimulatedText(line("stand", 0, 10), piece), COLUMNS[:1], {})
     assert read.texts == texts
+
+
+@pytest.mark.parametrize("mode", ["check", "prefer"])
+def test_a_box_around_references_holds_no_text(mode: str):
+    """PaddleX makes no block of it, so what the entries' boxes leave out is in no block."""
+    boxes: list[Boxed] = [("reference", (0, 0, 800, 300)), ("reference_content", (100, 0, 800, 100))]
+    said = [line("Smith 2019", 110, 10), line("Jones 2020", 110, 200)]
+    read = Read(mode, SimulatedText(*said), boxes, {"reference_content": Reply("Smith 2019")})
+    assert read.texts == ["Smith 2019", *(["Jones 2020"] if mode == "prefer" else [])]
+    assert [note["kind"] for note in read.notes] == (["outside"] if mode == "check" else [])
 
 
 def test_groups_of_joined_blocks_stay_groups():
