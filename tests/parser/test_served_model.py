@@ -13,9 +13,9 @@ import pytest
 import uvicorn
 
 from docparser import server
-from docparser.contract.options import Tasks
 from docparser.contract.schemas import ParseOptions
 from docparser.contract.service_answers import States
+from docparser.contract.tasks import Tasks
 from docparser.errors import InvalidJob, NotReady
 from docparser.models.readiness import Readiness
 from docparser.models.served_model import SDK_NAMES, ServedModel

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 import yaml
 
-from docparser.contract.options import OF_LAYOUT, Tasks
 from docparser.contract.schemas import ParseOptions
+from docparser.contract.tasks import OF_LAYOUT, Tasks
 from docparser.errors import NotReady
 from docparser.models.served_model import ServedModel
 from docparser.settings import Settings

@@ -168,6 +168,11 @@ class OutputOptions(Lenient):
             options._unknown = tuple(name for name in names if name not in cls.model_fields)
         return options
 
+    @property
+    def wants_word(self) -> bool:
+        """Whether a page's entry has its Word file."""
+        return "docx" in (self.outputFormats or ())
+
     def notes(self) -> list[str]:
         """What a client is told of fields that are no options here, and so have no effect."""
         shown = []
@@ -234,6 +239,11 @@ class ParseOptions(OutputOptions):
             return data
         required = {name for name, field in cls.model_fields.items() if field.is_required()}
         return {key: value for key, value in data.items() if value is not None or key in required}
+
+    @property
+    def shape_mode(self) -> str:
+        """``layoutShapeMode``; null is its default."""
+        return self.layoutShapeMode or "auto"
 
     def named_pixels(self, kind: str, end: Literal["min", "max"]) -> tuple[str, int] | None:
         """The bound of the pixels of crops of this one of PIXEL_KINDS, with the key that names it: the nearest to the

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from docparser.contract.options import Tasks, WholePages
+from docparser.contract.tasks import Tasks, WholePages
 from docparser.errors import InvalidJob
 from docparser.settings import Settings
 from docparser.weights import has_preprocessor, load_pipeline, pipeline_file, reads_whole_pages, served_model

@@ -11,7 +11,7 @@ import cv2
 import numpy as np
 from PIL import Image
 
-from docparser.contract.schemas import PIXEL_KINDS
+from docparser.contract.schemas import PIXEL_KINDS, ParseOptions
 from docparser.page.paddlex_private import (
     IMAGE_LABELS,
     construct_img_path,
@@ -83,13 +83,13 @@ def blocks_of(
     found: dict,
     figures: list[dict],
     settings: dict[str, Any],
-    options: dict[str, Any],
+    options: ParseOptions,
     further: Sequence[Sequence[float]] = (),
 ) -> Blocks:
     """``page``: uint8 ``[height, width, 3]``, blue first; ``found``: its boxes, in reading order; ``figures``: pictures
-    on it, which may stand in tables; ``options``: keywords of ``contract.options``; ``further``: boxes of text (left,
-    top, right, bottom) that no block of ``found`` holds."""
-    shape_mode = options["layout_shape_mode"]
+    on it, which may stand in tables; ``further``: boxes of text (left, top, right, bottom) that no block of ``found``
+    holds."""
+    shape_mode = options.shape_mode
     unread = [] if settings["use_ocr_for_image_block"] else list(IMAGE_LABELS)
     pictured = [*IMAGE_LABELS, "seal"]
     if not settings["use_chart_recognition"]:
@@ -160,13 +160,13 @@ def _position(box: Sequence[float], boxes: list[Sequence[float]]) -> int:
     return min(below, default=len(boxes))
 
 
-def _pixels(options: dict[str, Any]) -> dict[str, int]:
+def _pixels(options: ParseOptions) -> dict[str, int]:
     """Bounds of the pixels of a crop by what is on it."""
-    said = {name: options.get(name) for name in ("min_pixels", "max_pixels")} | (options.get("vlm_extra_args") or {})
     bounds: dict[str, int] = {}
     for kind in PIXEL_KINDS:
-        least, most = (said.get(f"{kind}_{name}") or said[name] for name in ("min_pixels", "max_pixels"))
+        least, most = options.named_pixels(kind, "min"), options.named_pixels(kind, "max")
         # Where the request names one of the two, the other's default gives way, as it does in the VLM.
-        most = most or max(MOST_PIXELS, least or 0)
-        bounds |= {f"{kind}_min_pixels": least or min(LEAST_PIXELS, most), f"{kind}_max_pixels": most}
+        highest = most[1] if most else max(MOST_PIXELS, least[1] if least else 0)
+        lowest = least[1] if least else min(LEAST_PIXELS, highest)
+        bounds |= {f"{kind}_min_pixels": lowest, f"{kind}_max_pixels": highest}
     return bounds

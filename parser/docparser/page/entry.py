@@ -13,7 +13,7 @@ import numpy as np
 from PIL import Image
 
 from docparser.contract.answers import PageEntry, TableHead, WordFile
-from docparser.contract.options import AnswerOptions
+from docparser.contract.schemas import OutputOptions, ParseOptions
 from docparser.page.frozen import Page
 from docparser.page.paddlex_private import PaddleOCRVLResult, markdown_of
 from docparser.page.places import places_of
@@ -22,9 +22,9 @@ from docparser.page.provenance import add_members
 NOT_FOR_CLIENTS = ("input_path", "page_index")
 
 
-def page_entry(page: Page, number: int, options: AnswerOptions, *, max_side: int) -> PageEntry:
+def page_entry(page: Page, number: int, options: OutputOptions, *, max_side: int) -> PageEntry:
     """``prunedResult``, ``markdown`` and ``exports`` of page ``number`` (from 1); pictures are added separately."""
-    markdown = markdown_of(page.result, pretty=options.prettify, formula_numbers=options.formula_numbers)
+    markdown = markdown_of(page.result, pretty=options.prettifyMarkdown, formula_numbers=options.showFormulaNumber)
     entry: PageEntry = {
         "prunedResult": prune(page.result.json["res"]),
         "markdown": {"text": markdown["markdown_texts"]},
@@ -36,7 +36,7 @@ def page_entry(page: Page, number: int, options: AnswerOptions, *, max_side: int
     ]
     if heads:
         entry["tableHeads"] = heads
-    if options.places and page.grounds is not None:
+    if isinstance(options, ParseOptions) and options.places and page.grounds is not None:
         entry["places"] = places_of(blocks, page.grounds, options.places)
     if page.outline is not None:
         entry["outline"] = [
@@ -49,9 +49,9 @@ def page_entry(page: Page, number: int, options: AnswerOptions, *, max_side: int
             for place, level in page.outline.items()
             if level
         ]
-    if options.markdown_images:
+    if options.returnMarkdownImages:
         entry["markdown"]["images"] = encoded(markdown["markdown_images"], max_side)
-    if options.docx:
+    if options.wants_word:
         entry["exports"] = {"docx": docx_export(page.result, number)}
     return entry
 

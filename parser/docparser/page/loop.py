@@ -20,9 +20,11 @@ from typing import Any
 
 import numpy as np
 import paddlex
+from pydantic.alias_generators import to_camel
 
 from docparser import traces
 from docparser.contract.answers import Note, NotedBlock
+from docparser.contract.schemas import ParseOptions
 from docparser.errors import NotReady
 from docparser.page.answers import Answers
 from docparser.page.blocks import TABLE, Blocks, apart, blocks_of
@@ -43,9 +45,9 @@ from docparser.weights import has_preprocessor, load_pipeline, pipeline_file
 
 log = logging.getLogger(__name__)
 
-PREPROCESSING = {"use_doc_orientation_classify": "useDocOrientationClassify", "use_doc_unwarping": "useDocUnwarping"}
 NOT_IN_MARKDOWN = ["number", "footnote", "header", "header_image", "footer", "footer_image", "aside_text"]
-# What a request may choose, in the order of `model_settings`, and what counts if the pipeline's file says nothing.
+# What a request may choose, in the order of `model_settings` and by its names, and what counts if the pipeline's file
+# says nothing.
 CHOSEN: dict[str, Any] = {
     "use_layout_detection": True,
     "use_chart_recognition": False,
@@ -80,7 +82,7 @@ class PageLoop:
     def warm_up(self) -> None:
         self.layout.warm_up()
 
-    def read(self, page: np.ndarray, options: dict[str, Any], run: PageRun) -> PageReading:
+    def read(self, page: np.ndarray, options: ParseOptions, run: PageRun) -> PageReading:
         settings = self._settings(options)
         upright, turned = self._upright(page, settings, options)
         layout = self._find_layout(upright, settings, options, run)
@@ -122,40 +124,47 @@ class PageLoop:
             spotted_on=upright if blocks.spotting else None,
         )
 
-    def _settings(self, options: dict[str, Any]) -> dict[str, Any]:
+    def _settings(self, options: ParseOptions) -> dict[str, Any]:
         """``model_settings`` of the page."""
-        asked = [options.get(keyword) for keyword in PREPROCESSING]
-        settings = {"use_doc_preprocessor": any(asked) if asked != [None, None] else self._preprocessor is not None}
+        asked = [options.useDocOrientationClassify, options.useDocUnwarping]
+        settings: dict[str, Any] = {
+            "use_doc_preprocessor": any(asked) if asked != [None, None] else self._preprocessor is not None
+        }
         for name, usual in CHOSEN.items():
-            settings[name] = self._config.get(name, usual) if options.get(name) is None else options[name]
-        settings["return_layout_polygon_points"] = options["layout_shape_mode"] != "rect"
-        if not settings["use_layout_detection"] and (label := _label(options)) in ("chart", "seal"):
-            settings[f"use_{label}_recognition"] = True
+            asked_for = getattr(options, to_camel(name))
+            settings[name] = self._config.get(name, usual) if asked_for is None else asked_for
+        settings["return_layout_polygon_points"] = options.shape_mode != "rect"
+        if not settings["use_layout_detection"] and options.promptLabel in ("chart", "seal"):
+            settings[f"use_{options.promptLabel}_recognition"] = True
         return settings
 
-    def _upright(self, page: np.ndarray, settings: dict[str, Any], options: dict[str, Any]) -> tuple[np.ndarray, Any]:
+    def _upright(self, page: np.ndarray, settings: dict[str, Any], options: ParseOptions) -> tuple[np.ndarray, Any]:
         """The page turned and flattened, where there are models for it; and what PaddleX says of that."""
         if not settings["use_doc_preprocessor"]:
             return page, None
-        asked = {keyword: options.get(keyword) for keyword in PREPROCESSING}
         assert self._preprocessor is not None, "parsing.service refuses requests for a model that is not there"
-        preprocess = functools.partial(self._preprocessor, [page], **asked)
+        preprocess = functools.partial(
+            self._preprocessor,
+            [page],
+            use_doc_orientation_classify=options.useDocOrientationClassify,
+            use_doc_unwarping=options.useDocUnwarping,
+        )
         (found,) = self._paddle.submit(lambda: list(preprocess())).result()
         return found["output_img"], found
 
     def _find_layout(
-        self, page: np.ndarray, settings: dict[str, Any], options: dict[str, Any], run: PageRun
+        self, page: np.ndarray, settings: dict[str, Any], options: ParseOptions, run: PageRun
     ) -> LayoutAnalysisResult | dict[str, Any]:
         """The page's boxes in reading order; without layout detection one, the page."""
         if settings["use_layout_detection"]:
             with traces.span("layout"):
                 return self.layout.find(page, options, run)
         height, width = page.shape[:2]
-        box = {"cls_id": 0, "label": _label(options), "score": 1, "coordinate": [0, 0, width, height]}
+        box = {"cls_id": 0, "label": options.promptLabel or "ocr", "score": 1, "coordinate": [0, 0, width, height]}
         return {"boxes": [box]}
 
     def _ask(
-        self, blocks: Blocks, given: Replies, own: OwnTextStep, options: dict[str, Any], run: PageRun
+        self, blocks: Blocks, given: Replies, own: OwnTextStep, options: ParseOptions, run: PageRun
     ) -> dict[int, Reply]:
         """The replies by the numbers of the blocks: the VLM's, but for those that are ``given``."""
         sampling = Sampling.of(options, spotting=blocks.spotting)
@@ -223,11 +232,6 @@ def _page_notes(
     squeezed = not cut or page.shape[1] > page.shape[0]
     boxes = [box["coordinate"] for box in found] + [blocks.cut[number]["box"] for number in blocks.further]
     return page_notes(page, boxes, texts, squeezed=squeezed)
-
-
-def _label(options: dict[str, Any]) -> str:
-    """What a page without layout detection is read as."""
-    return (options.get("prompt_label") or "ocr").lower()
 
 
 def _drawn(found: dict[str, Any]) -> dict[str, Picture]:

@@ -22,7 +22,7 @@ import numpy as np
 from PIL import Image
 
 from docparser.contract.answers import Note, NotedBlock
-from docparser.contract.schemas import Places
+from docparser.contract.schemas import ParseOptions, Places
 from docparser.layout.served import LayoutServer
 from docparser.own_text.page_text import BlockText, OwnText
 from docparser.page.ground import FindGrid
@@ -186,6 +186,6 @@ class PageReader(Protocol):
     def warm_up(self) -> None:
         """What the first page would otherwise wait for."""
 
-    def read(self, page: np.ndarray, options: dict[str, Any], run: PageRun) -> PageReading:
-        """One page, uint8 ``[height, width, 3]``, blue first, with the keywords of ``contract.options``. Leaves the
-        CPU to others while the VLM reads. Raises InvalidRequest, VlmUnavailable, PageCancelled."""
+    def read(self, page: np.ndarray, options: ParseOptions, run: PageRun) -> PageReading:
+        """One page, uint8 ``[height, width, 3]``, blue first. Leaves the CPU to others while the VLM reads. Raises
+        VlmUnavailable, PageCancelled."""

@@ -16,8 +16,8 @@ import os
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 
 from docparser import traces
-from docparser.contract.options import PageOptions
 from docparser.contract.priority import is_bulk
+from docparser.contract.schemas import ParseOptions
 from docparser.documents.spool import Document
 from docparser.errors import (
     BoundExceeded,
@@ -59,7 +59,7 @@ Early = Callable[[int, int, str], None]
 Knows = Callable[[], Awaitable[bool]]
 
 
-def with_options(index: int, options: PageOptions) -> Part:
+def with_options(index: int, options: ParseOptions) -> Part:
     """A page of which one step, which depends on the options, took too long."""
     return f"{index} {options}"
 
@@ -155,7 +155,7 @@ class DocumentPages:
         self,
         document: Document,
         indices: Sequence[int],
-        options: PageOptions,
+        options: ParseOptions,
         flow: Flow,
         request_id: str,
         early: Early | None,
@@ -178,7 +178,7 @@ class DocumentPages:
         self,
         document: Document,
         index: int,
-        options: PageOptions,
+        options: ParseOptions,
         flow: Flow,
         request_id: str,
         early: Early | None = None,
@@ -220,10 +220,11 @@ class DocumentPages:
         return PageOutcome(index, parsed=parsed)
 
     async def _task(
-        self, document: Document, index: int, options: PageOptions, request_id: str, early: bool
+        self, document: Document, index: int, options: ParseOptions, request_id: str, early: bool
     ) -> ParsePage:
         small_print = self._small_print == "on" or (self._small_print == "auto" and await self._vlm_is_demo())
-        text_layer = options.text_layer or self._text_layer
+        text_layer = options.textLayer or self._text_layer
         if text_layer == "auto":
             text_layer = "prefer" if await self._vlm_is_demo() else "off"
-        return ParsePage(document, index, options, request_id, early, small_print, text_layer, traces.carrier())
+        options = options.model_copy(update={"textLayer": text_layer})
+        return ParsePage(document, index, options, request_id, early, small_print, traces.carrier())

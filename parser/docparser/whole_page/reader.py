@@ -14,6 +14,7 @@ import cv2
 import numpy as np
 
 from docparser.contract.answers import NotedBlock
+from docparser.contract.schemas import ParseOptions
 from docparser.layout.served import LayoutServer
 from docparser.page.notes import page_notes
 from docparser.page.provenance import Certainty
@@ -41,9 +42,6 @@ SIGNS = ("$", "\\[", "\\(", "\\begin")
 NUMBER = r"[ ]{0,3}(-?[0-9]{1,9}(?:\.[0-9]{1,9})?)[ ]{0,3}"
 SPOT = re.compile(rf"\({NUMBER},{NUMBER}\)[ ]{{0,3}},[ ]{{0,3}}\({NUMBER},{NUMBER}\)")
 QUALITY = 95  # of the JPEG that is sent: letters keep their edges, at a fraction of a PNG's bytes
-# Keywords of the pipeline, and fields of a chat completion. What nobody asks for is as models.yaml has it.
-SAMPLING = ("temperature", "top_p", "repetition_penalty")
-LIMITS = ("min_pixels", "max_pixels")
 COLOR = (0, 96, 255)  # of the boxes, blue first
 
 
@@ -169,8 +167,8 @@ class WholePageReader:
     def warm_up(self) -> None:
         """Nothing is slower the first time."""
 
-    def read(self, page: np.ndarray, options: dict[str, Any], run: PageRun) -> PageReading:
-        task = options.get("prompt_label") or self._recipe.usual
+    def read(self, page: np.ndarray, options: ParseOptions, run: PageRun) -> PageReading:
+        task = options.promptLabel or self._recipe.usual
         request = self._request(page, task, options)
         call = run.calling(self.vlm.start(f"{run.request_id}-b0", lambda calls: calls.one(request, PAGE)))
         try:
@@ -200,16 +198,19 @@ class WholePageReader:
             functools.partial(drawn, page, blocks),
         )
 
-    def _request(self, image: np.ndarray, task: str, predict: dict[str, Any]) -> dict[str, Any]:
-        """The fields of a chat completion but for the model."""
-        bounds = {name: predict[name] for name in LIMITS if predict.get(name) is not None}
-        url = data_url(image, min(self._recipe.max_pixels, bounds.get("max_pixels") or self._recipe.max_pixels))
+    def _request(self, image: np.ndarray, task: str, options: ParseOptions) -> dict[str, Any]:
+        """The fields of a chat completion but for the model. What nobody asks for is as models.yaml has it."""
+        bounds = _said(min_pixels=options.minPixels, max_pixels=options.maxPixels)
+        url = data_url(image, min(self._recipe.max_pixels, options.maxPixels or self._recipe.max_pixels))
         picture = {"type": "image_url", "image_url": {"url": url}}
         text = {"type": "text", "text": self._recipe.prompts[task]}
+        sampling = _said(
+            temperature=options.temperature, top_p=options.topP, repetition_penalty=options.repetitionPenalty
+        )
         return {
             "messages": [{"role": "user", "content": [picture, text]}],
-            "max_tokens": predict.get("max_new_tokens") or self._recipe.max_tokens,
-            **{name: predict[name] for name in SAMPLING if predict.get(name) is not None},
+            "max_tokens": options.maxNewTokens or self._recipe.max_tokens,
+            **sampling,
             **({"mm_processor_kwargs": bounds} if bounds else {}),
         }
 
@@ -228,6 +229,10 @@ class WholePageReader:
         return read(reply.text, (0, 0, *size)), None
 
 
+def _said(**values: float | None) -> dict[str, float]:
+    return {name: value for name, value in values.items() if value is not None}
+
+
 def data_url(image: np.ndarray, most_pixels: int) -> str:
     """The page as JPEG, made smaller where it has more pixels; places in an answer are parts of it, so they stay."""
     height, width = image.shape[:2]
@@ -239,7 +244,7 @@ def data_url(image: np.ndarray, most_pixels: int) -> str:
     return f"data:image/jpeg;base64,{base64.b64encode(data.tobytes()).decode('ascii')}"
 
 
-def settings_of(task: str, predict: dict[str, Any]) -> dict[str, Any]:
+def settings_of(task: str, options: ParseOptions) -> dict[str, Any]:
     """``model_settings`` of a prunedResult, with PaddleX's names; ``prompt_label`` is how the page was read."""
     return {
         "use_doc_preprocessor": False,
@@ -247,9 +252,9 @@ def settings_of(task: str, predict: dict[str, Any]) -> dict[str, Any]:
         "use_chart_recognition": False,
         "use_seal_recognition": False,
         "use_ocr_for_image_block": False,
-        "format_block_content": bool(predict.get("format_block_content")),
+        "format_block_content": bool(options.formatBlockContent),
         "merge_layout_blocks": False,
-        "markdown_ignore_labels": predict.get("markdown_ignore_labels") or [],
+        "markdown_ignore_labels": options.markdownIgnoreLabels or [],
         "prompt_label": task,
     }
 

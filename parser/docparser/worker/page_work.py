@@ -173,8 +173,8 @@ class PageWork:
     ) -> ParsedPage:
         request_id = f"{task.request_id}-p{task.index + 1}"
         reading = SMALL_PRINT if task.small_print else BlockReading()
-        run = PageRun(request_id, hold.lent, reading, task.options.answer.places, find_grid)
-        if task.early and task.options.restructure is None:
+        run = PageRun(request_id, hold.lent, reading, task.options.places, find_grid)
+        if task.early and not task.options.restructurePages:
             run.listener = self._early(number, task, run, report)
         cancelled_by(run.cancel)
         try:
@@ -190,7 +190,7 @@ class PageWork:
 
     def _parse_page(self, task: ParsePage, run: PageRun, hold: Hold) -> ParsedPage:
         clock = _Clock()
-        own_text = task.text_layer != "off"
+        own_text = task.options.textLayer != "off"
         with traces.span("render"):
             read = hold.read(
                 lambda how: self._reader.read_page(task.document, task.index, how, own_text=own_text),
@@ -198,18 +198,18 @@ class PageWork:
             )
         image = read.pixels
         if read.characters is not None:
-            run.own_text, run.text_layer = OwnText(read.characters, image), task.text_layer
+            run.own_text, run.text_layer = OwnText(read.characters, image), task.options.textLayer or "off"
         clock.lap("read")
         run.check()
         height, width = image.shape[:2]
         self._count(width * height)
         try:
-            page = self._pages.read(image, task.options.predict, run)
+            page = self._pages.read(image, task.options, run)
             clock.lap("parse")
             with traces.span("write"):
-                entry = pictures(page.drawn(), image, max_side=self._max_side) if task.options.answer.visualize else {}
+                entry = pictures(page.drawn(), image, max_side=self._max_side) if task.options.visualize else {}
                 frozen = None
-                if task.options.restructure is None:
+                if not task.options.restructurePages:
                     data = self._read(task, page, entry, run)
                 else:
                     frozen = stored(page.frozen)
@@ -228,7 +228,7 @@ class PageWork:
     def _early(self, number: int, task: ParsePage, run: PageRun, report: Callable[[object], None]) -> EarlyText:
         what = f"file: page {task.index + 1}: reading the VLM's first answers"
         return EarlyText(
-            task.options.answer,
+            task.options,
             lambda part: self._children.run("part", part, what, call=run.child).decode(),
             lambda offset, text: report(PartOfPage(number, offset, text)),
         )
@@ -239,14 +239,14 @@ class PageWork:
 
     def _read(self, task: ParsePage, read: PageReading, entry: dict, run: PageRun) -> bytes:
         """The page's entry, whose pictures are in ``entry``. What is too large of it, but for its text, is noted."""
-        options, number = task.options.answer, task.index + 1
-        images = encoded(pictures_of(read.frozen), self._max_side) if options.markdown_images else None
+        options, number = task.options, task.index + 1
+        images = encoded(pictures_of(read.frozen), self._max_side) if options.returnMarkdownImages else None
         page = ReadPage(without_pictures(read.frozen), number, options, self._max_side)
         name = f"file: page {number}"
         further = {}
         with run.without_cpu():
             text = self._children.run("read", page, f"{name}: reading the VLM's answers", call=run.child)
-            if options.docx:
+            if options.wants_word:
                 whole = dataclasses.replace(page, frozen=read.frozen)
                 if file := self._further("word", whole, f"{name}: outputFormats: docx", read.block_notes, run):
                     further["exports"] = {"docx": file}
@@ -272,7 +272,7 @@ class PageWork:
         job: JoinFrozen | JoinSent
         if isinstance(task, JoinPages):
             name, count = "join", len(task.frozen)
-            job = JoinFrozen(task.frozen, task.answer, task.restructure, self._max_side)
+            job = JoinFrozen(task.frozen, task.options, self._max_side)
         else:
             name, count = "join_sent", task.pages
             job = JoinSent(task.body, task.most, self._max_side)

@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from docparser.contract.options import page_options
 from docparser.contract.schemas import ParseOptions
 from docparser.page import entry
 from docparser.page.frozen import Page, put_images_back, with_own_pictures
@@ -53,8 +52,7 @@ class Result(SimpleNamespace):
 
 
 def made(of: Page, **options: Any) -> Any:
-    chosen = page_options(ParseOptions(**options), visualize_by_default=False).answer
-    return entry.page_entry(of, 7, chosen, max_side=SIDE)
+    return entry.page_entry(of, 7, ParseOptions(**options), max_side=SIDE)
 
 
 def test_an_entry_has_what_is_known_of_its_blocks(markdown: list[tuple[bool, bool]]):

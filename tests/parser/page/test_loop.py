@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from pydantic.alias_generators import to_camel
 
-from docparser.contract.options import page_options
 from docparser.contract.schemas import ParseOptions
 from docparser.page import loop
 from docparser.page.blocks import LEAST_PIXELS, MOST_PIXELS, Blocks, _pixels, _position
@@ -31,8 +31,8 @@ def page_loop(*, turns: bool = False, **config: Any) -> Any:
     return made
 
 
-def options(**fields: Any) -> dict[str, Any]:
-    return page_options(ParseOptions(**fields), visualize_by_default=False).predict
+def options(**fields: Any) -> ParseOptions:
+    return ParseOptions(**fields)
 
 
 class TestSettings:
@@ -40,11 +40,11 @@ class TestSettings:
     def test_a_request_comes_before_the_pipelines_file_and_that_before_what_is_usual(self, name: str):
         usual = CHOSEN[name]
         filed, asked = (["a"], ["b"]) if isinstance(usual, list) else (not usual, usual)
-        nothing = options() | {name: None}
+        nothing = options()
         assert page_loop()._settings(nothing)[name] == usual
         configured: dict[str, Any] = {name: filed}
         assert page_loop(**configured)._settings(nothing)[name] == filed
-        assert page_loop(**configured)._settings(nothing | {name: asked})[name] == asked
+        assert page_loop(**configured)._settings(options(**{to_camel(name): asked}))[name] == asked
 
     @pytest.mark.parametrize(
         ("turns", "orientation", "unwarping", "expected"),
@@ -66,13 +66,12 @@ class TestSettings:
         upright, told = made._upright(PICTURE, settings, said)
         if expected:
             asked = {"use_doc_orientation_classify": orientation, "use_doc_unwarping": unwarping}
-            assert upright == ("turned", {name: said[name] for name in asked}) and told == {"output_img": upright}
+            assert upright == ("turned", asked) and told == {"output_img": upright}
         else:
             assert upright is PICTURE and told is None
 
     @pytest.mark.parametrize(("label", "read"), [("chart", "chart"), ("seal", "seal"), ("table", None), (None, None)])
     def test_a_page_without_layout_is_read_as_it_says(self, label: Any, read: str | None):
-        said: dict[str, Any] = {}
         for layout in (False, True):
             said = options(useLayoutDetection=layout, promptLabel=label, layoutShapeMode="quad")
             settings = page_loop()._settings(said)
@@ -214,19 +213,19 @@ def test_where_a_block_that_was_not_found_belongs(box: Any, place: int):
     ("said", "expected"),
     [
         ({}, {"table_min_pixels": LEAST_PIXELS, "table_max_pixels": MOST_PIXELS, "ocr_max_pixels": MOST_PIXELS}),
-        ({"min_pixels": 5, "max_pixels": 9}, {"seal_min_pixels": 5, "formula_max_pixels": 9}),
-        ({"max_pixels": 9, "vlm_extra_args": {"table_max_pixels": 7}}, {"table_max_pixels": 7, "ocr_max_pixels": 9}),
-        ({"max_pixels": 9, "vlm_extra_args": {"max_pixels": 8}}, {"chart_max_pixels": 8, "ocr_max_pixels": 8}),
-        ({"min_pixels": 2_000_000}, {"ocr_min_pixels": 2_000_000, "ocr_max_pixels": 2_000_000}),
-        ({"max_pixels": 100_000}, {"seal_min_pixels": 100_000, "seal_max_pixels": 100_000}),
+        ({"minPixels": 5, "maxPixels": 9}, {"seal_min_pixels": 5, "formula_max_pixels": 9}),
+        ({"maxPixels": 9, "vlmExtraArgs": {"table_max_pixels": 7}}, {"table_max_pixels": 7, "ocr_max_pixels": 9}),
+        ({"maxPixels": 9, "vlmExtraArgs": {"max_pixels": 8}}, {"chart_max_pixels": 8, "ocr_max_pixels": 8}),
+        ({"minPixels": 2_000_000}, {"ocr_min_pixels": 2_000_000, "ocr_max_pixels": 2_000_000}),
+        ({"maxPixels": 100_000}, {"seal_min_pixels": 100_000, "seal_max_pixels": 100_000}),
         (
-            {"vlm_extra_args": {"table_min_pixels": 2_000_000, "ocr_max_pixels": 9}},
+            {"vlmExtraArgs": {"table_min_pixels": 2_000_000, "ocr_max_pixels": 9}},
             {"table_max_pixels": 2_000_000, "ocr_min_pixels": 9, "chart_min_pixels": LEAST_PIXELS},
         ),
     ],
 )
 def test_bounds_of_pixels_by_what_is_on_a_crop(said: dict[str, Any], expected: dict[str, int]):
-    found = _pixels(said)
+    found = _pixels(options(**said))
     assert len(found) == 10 and expected.items() <= found.items()
 
 

@@ -11,6 +11,7 @@ from typing import Any, cast
 import numpy as np
 import pytest
 
+from docparser.contract.schemas import ParseOptions
 from docparser.own_text.lines import Line, Word
 from docparser.own_text.page_text import BlockText, OwnText
 from docparser.own_text.truth import Doubt
@@ -78,7 +79,7 @@ class Read:
             {"boxes": layer.layout()},
             [],
             dict.fromkeys(flags, False),
-            {"layout_shape_mode": "rect"},
+            ParseOptions(layoutShapeMode="rect"),
             layer.further(),
         )
         labels = [block["label"] for block in self.blocks.cut]

@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from docparser.contract.options import page_options, restructure_options
 from docparser.contract.schemas import ParseOptions
 from docparser.documents.page import Page
 from docparser.documents.reader import Reading
@@ -68,7 +67,7 @@ class Parts:
         self.readings.append((document, index, own_text))
         return Page(PIXELS, [READ_NOTE], "characters" if own_text else None)  # type: ignore[list-item, arg-type]  # only passed on
 
-    def read(self, page: np.ndarray, options: dict[str, Any], run: PageRun) -> PageReading:
+    def read(self, page: np.ndarray, options: ParseOptions, run: PageRun) -> PageReading:
         assert page is PIXELS and self.work.pixels == 6
         self.run_of, run.layout_s, run.waited_s, run.answered, run.tokens = run, 0.25, 0.5, 4, (7, 8)
         self.while_read(run)
@@ -95,8 +94,8 @@ def parts(monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 def task(*, early: bool = False, small_print: bool = False, text_layer: str = "off", **options: Any) -> ParsePage:
-    chosen = page_options(ParseOptions(**options), visualize_by_default=False)
-    return ParsePage(DOCUMENT, 4, chosen, "request", early, small_print, text_layer)
+    settled = ParseOptions(**{"visualize": False, **options}, textLayer=text_layer)
+    return ParsePage(DOCUMENT, 4, settled, "request", early, small_print)
 
 
 def do(parts: Any, what: Any, told: list[object] | None = None) -> Any:
@@ -261,15 +260,14 @@ def test_entries_are_lines_and_say_their_headings():
 
 
 def test_joining_is_bounded_by_the_number_of_pages_and_leaves_the_cpu(parts: Any):
-    options, told = task(prettifyMarkdown=False).options.answer, []  # type: ignore[var-annotated]  # of what is told
-    restructure = restructure_options(ParseOptions(mergeTables=False))
+    options, told = ParseOptions(prettifyMarkdown=False, mergeTables=False), list[object]()
     parts.outputs |= {"join": b"{}\n{}\n{}", "join_sent": b"{}"}
-    assert do(parts, JoinPages([{}, {}, {}], options, restructure), told) == [b"{}"] * 3
+    assert do(parts, JoinPages([{}, {}, {}], options), told) == [b"{}"] * 3
     assert do(parts, JoinClientPages(b"body", 7, 9)) == [b"{}"] and told == ["free"]
     (join, pages, _, count), (sent, body, _, sent_pages) = parts.jobs
     side = Settings().max_output_image_side
-    assert (join, count, pages.answer, pages.restructure, pages.max_side) == ("join", 3, options, restructure, side)
+    assert (join, count, pages.options, pages.max_side) == ("join", 3, options, side)
     assert (sent, sent_pages, body.body, body.most, body.max_side) == ("join_sent", 7, b"body", 9, side)
     parts.outputs["join"] = ChildCancelled()
     with pytest.raises(Abandoned, match="these pages"):
-        do(parts, JoinPages([{}], options, restructure))
+        do(parts, JoinPages([{}], options))

@@ -1,30 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The options of a request as a worker needs them: keywords of the pipeline, and how a page is written.
-
-And those that not every VLM can follow: tasks that a version was not trained to do, and options of the layout model
-where the VLM reads whole pages.
-"""
+"""Options that this service cannot follow: tasks that a version of the VLM was not trained to do, models that are not
+there, and options of the layout model where the VLM reads whole pages."""
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Collection
-from typing import Any
 
-from pydantic.alias_generators import to_snake
+from docparser.contract.schemas import ParseOptions
 
-from docparser.contract.schemas import OutputOptions, ParseOptions, Places, RestructureRequest, TextLayer
-
-# request field -> keyword of the pipeline's predict()
-PREDICT_KEYWORDS = {
-    name: to_snake(name)
-    for name in (
-        "useDocOrientationClassify useDocUnwarping useLayoutDetection useChartRecognition useSealRecognition "
-        "useOcrForImageBlock layoutThreshold layoutNms layoutUnclipRatio layoutMergeBboxesMode layoutShapeMode "
-        "promptLabel formatBlockContent repetitionPenalty temperature topP minPixels maxPixels maxNewTokens "
-        "mergeLayoutBlocks markdownIgnoreLabels vlmExtraArgs"
-    ).split()
-}
 # What clients set for every document, whether it has such blocks or not (paddleocr-mcp and WeKnora the seals).
 SWITCHES = {"useChartRecognition": "chart", "useSealRecognition": "seal"}
 DOCUMENT = "document"  # a whole page as Markdown, which models with a layout model do not know as a task
@@ -44,64 +27,6 @@ OF_LAYOUT = (
     "textLayer",
     "places",
 )
-
-
-@dataclasses.dataclass(frozen=True)
-class AnswerOptions:
-    """How a parsed page is written out. ``places``: what is said where it stands; None: nothing."""
-
-    prettify: bool
-    formula_numbers: bool
-    markdown_images: bool
-    visualize: bool
-    docx: bool
-    places: Places | None = None
-
-
-@dataclasses.dataclass(frozen=True)
-class RestructureOptions:
-    """Keywords of the pipeline's restructure_pages()."""
-
-    merge_tables: bool
-    relevel_titles: bool
-    concatenate_pages: bool
-
-
-@dataclasses.dataclass(frozen=True)
-class PageOptions:
-    """Options of one page. ``restructure`` is None unless the pages are joined when all are parsed. ``text_layer``:
-    what its own text is for; None: as the service has it."""
-
-    predict: dict[str, Any]
-    answer: AnswerOptions
-    restructure: RestructureOptions | None = None
-    text_layer: TextLayer | None = None
-
-
-def page_options(options: ParseOptions, *, visualize_by_default: bool) -> PageOptions:
-    predict = {keyword: getattr(options, field) for field, keyword in PREDICT_KEYWORDS.items()}
-    visualize = visualize_by_default if options.visualize is None else options.visualize
-    restructure = restructure_options(options) if options.restructurePages else None
-    return PageOptions(predict, answer_options(options, visualize=visualize), restructure, options.textLayer)
-
-
-def answer_options(options: OutputOptions, *, visualize: bool) -> AnswerOptions:
-    return AnswerOptions(
-        prettify=options.prettifyMarkdown,
-        formula_numbers=options.showFormulaNumber,
-        markdown_images=options.returnMarkdownImages,
-        visualize=visualize,
-        docx="docx" in (options.outputFormats or ()),
-        places=options.places if isinstance(options, ParseOptions) else None,
-    )
-
-
-def restructure_options(options: ParseOptions | RestructureRequest) -> RestructureOptions:
-    return RestructureOptions(
-        merge_tables=options.mergeTables,
-        relevel_titles=options.relevelTitles,
-        concatenate_pages=options.concatenatePages if isinstance(options, RestructureRequest) else False,
-    )
 
 
 class Tasks:
