@@ -194,11 +194,8 @@ class TestDocument:
         run(service(scheduler).parse(document, body)).close()
         told = [task.options for task in scheduler.tasks[1:]]
         assert len(told) == PAGES + 1 and {type(options) for options in told} == {ParseOptions}
-        expected = body.model_dump(include=set(ParseOptions.model_fields))
-        assert told[-1].model_dump() == expected and told[0].model_dump() == expected | {
-            "visualize": Settings().visualize,
-            "textLayer": "off",
-        }
+        expected = body.model_dump(include=set(ParseOptions.model_fields)) | {"visualize": Settings().visualize}
+        assert [options.model_dump() for options in told] == [expected | {"textLayer": "off"}] * PAGES + [expected]
         assert pickle.loads(pickle.dumps(told[0])) == told[0]
 
     @pytest.mark.parametrize("fails", ["count", "select", "counted", "page"])

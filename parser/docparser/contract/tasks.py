@@ -93,7 +93,7 @@ class WholePages(Tasks):
                 f"useLayoutDetection: true has no effect: {self._model}, which is served here, reads whole pages; this "
                 f"document is read by promptLabel {self._usual!r}."
             )
-        update = {"promptLabel": self._task(options), "useLayoutDetection": False}
+        update = {"promptLabel": self._task(options), "useLayoutDetection": False, "places": None}
         return options.model_copy(update=update), notes
 
     def _task(self, options: ParseOptions) -> str:

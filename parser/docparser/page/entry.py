@@ -30,24 +30,22 @@ def page_entry(page: Page, number: int, options: OutputOptions, *, max_side: int
         "markdown": {"text": markdown["markdown_texts"]},
     }
     blocks = entry["prunedResult"]["parsing_res_list"]
-    add_members(blocks, page.provenance)
+    add_members(blocks, (known.provenance for known in page.known))
     heads: list[TableHead] = [
-        {"block_id": block["block_id"], "rows": rows} for block, rows in zip(blocks, page.heads) if rows
+        {"block_id": block["block_id"], "rows": known.head_rows}
+        for block, known in zip(blocks, page.known)
+        if known.head_rows
     ]
     if heads:
         entry["tableHeads"] = heads
-    if isinstance(options, ParseOptions) and options.places and page.grounds is not None:
-        entry["places"] = places_of(blocks, page.grounds, options.places)
-    if page.outline is not None:
+    if isinstance(options, ParseOptions) and options.places:
+        entry["places"] = places_of(blocks, [known.ground for known in page.known], options.places)
+    if page.outlined:
+        # Not of ``block_content``, which has Markdown's marks with ``formatBlockContent``.
         entry["outline"] = [
-            {
-                "block_id": blocks[place]["block_id"],
-                "level": level,
-                # Not ``block_content``, which has Markdown's marks with ``formatBlockContent``.
-                "text": " ".join(page.result["parsing_res_list"][place].content.split()),
-            }
-            for place, level in page.outline.items()
-            if level
+            {"block_id": block["block_id"], "level": known.level, "text": " ".join(read.content.split())}
+            for block, known, read in zip(blocks, page.known, page.result["parsing_res_list"])
+            if known.level
         ]
     if options.returnMarkdownImages:
         entry["markdown"]["images"] = encoded(markdown["markdown_images"], max_side)

@@ -29,7 +29,7 @@ from docparser.errors import NotReady
 from docparser.page.answers import Answers
 from docparser.page.blocks import TABLE, Blocks, apart, blocks_of
 from docparser.page.early_text import FORMULAS
-from docparser.page.frozen import freeze
+from docparser.page.frozen import Known, freeze, frozen_blocks
 from docparser.page.ground import Ground, ground_of
 from docparser.page.layout_model import LayoutModel, paddle_config
 from docparser.page.notes import page_notes
@@ -111,10 +111,9 @@ class PageLoop:
         }
         texts = {number: reply.text for number, reply in replies.items()}
         answers = Answers.of(blocks, texts, own.exact(blocks, given))
-        provenance = self._provenance(blocks, replies, own)
-        grounds = _grounds(upright, blocks, own, run) if run.places else None
+        known = self._known(upright, blocks, replies, own, run)
         return PageReading(
-            frozen=freeze(found, blocks, figures, answers, provenance, _heads(blocks, replies), grounds),
+            frozen=freeze(found, figures, frozen_blocks(blocks, known), answers),
             block_notes=_block_notes(blocks, replies),
             page_notes=[
                 *_page_notes(upright, found_boxes, blocks, replies, cut=settings["use_layout_detection"]),
@@ -180,13 +179,24 @@ class PageLoop:
         finally:
             run.end_calls()
 
-    def _provenance(self, blocks: Blocks, replies: Replies, own: OwnTextStep) -> dict[int, Provenance]:
-        """Of all blocks: how sure the VLM was of them, and whose their text is, where blocks say so."""
-        below, origins = self._doubtful_below, own.origins(blocks)
+    def _known(
+        self, page: np.ndarray, blocks: Blocks, replies: Replies, own: OwnTextStep, run: PageRun
+    ) -> dict[int, Known]:
+        """Of all blocks."""
+        below, origins, heads = self._doubtful_below, own.origins(blocks), _heads(blocks, replies)
+        grounds = _grounds(page, blocks, own, run) if run.places else {}
         return {
-            number: Provenance(
-                None if below is None else Certainty.of(replies[number], below) if number in replies else Certainty(),
-                origins.get(number),
+            number: Known(
+                Provenance(
+                    None
+                    if below is None
+                    else Certainty.of(replies[number], below)
+                    if number in replies
+                    else Certainty(),
+                    origins.get(number),
+                ),
+                heads.get(number, 0),
+                grounds.get(number),
             )
             for number in range(len(blocks.cut))
         }

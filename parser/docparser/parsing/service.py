@@ -131,7 +131,7 @@ class ParseService:
         bound, these are the pages as they were read, one by one, and notes say so: each with its page's place. Raises
         ParserError; BoundExceeded or UnreadableText if no page can be read.
         """
-        options = alone(options)
+        options = self._settled(options)
         try:
             return await self._scheduler.submit(JoinPages(frozen, options), flow), []
         except (BoundExceeded, UnreadableText) as exc:

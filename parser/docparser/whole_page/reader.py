@@ -16,8 +16,9 @@ import numpy as np
 from docparser.contract.answers import NotedBlock
 from docparser.contract.schemas import ParseOptions
 from docparser.layout.served import LayoutServer
+from docparser.page.frozen import Known, freeze, frozen_block
 from docparser.page.notes import page_notes
-from docparser.page.provenance import Certainty
+from docparser.page.provenance import Certainty, Provenance
 from docparser.page.question import VlmCalls
 from docparser.page.run import PageReading, PageRun, Picture
 from docparser.settings import Settings
@@ -55,10 +56,9 @@ class WholePageBlock:
     box: Box
     title_level: int | None = None
 
-    def frozen(self) -> dict[str, Any]:
-        """As ``page/frozen`` has blocks."""
-        fields = {"label": self.label, "bbox": list(self.box), "content": self.content, "title_level": self.title_level}
-        return {**fields, "group_id": None, "polygon_points": None, "image": None}
+    def frozen(self, certainty: Certainty | None) -> dict[str, Any]:
+        known = Known(Provenance(certainty))
+        return frozen_block(self.label, self.box, known, content=self.content, title_level=self.title_level)
 
 
 def blocks_of(markdown: str, page: Box) -> list[WholePageBlock]:
@@ -177,22 +177,18 @@ class WholePageReader:
             run.end_calls()
         height, width = page.shape[:2]
         blocks, troubles = self._blocks(task, reply, (width, height))
-        frozen = {
+        found = {
             "width": width,
             "height": height,
             "page_count": None,
             "model_settings": settings_of(task, options),
-            "imgs_in_doc": [],
             "layout_det_res": None,
             "doc_preprocessor_res": None,
-            "blocks": [
-                block.frozen() | {"certainty": certainty and dataclasses.asdict(certainty)}
-                for block, certainty in zip(blocks, self._certainties(reply, len(blocks)))
-            ],
             "spotting_res": spotting_of(blocks) if task == SPOTTING else {},
         }
+        certainties = self._certainties(reply, len(blocks))
         return PageReading(
-            frozen,
+            freeze(found, [], [block.frozen(certain) for block, certain in zip(blocks, certainties)]),
             _block_notes(reply, troubles, len(blocks)),
             page_notes(page, None, [reply.text], squeezed=True),
             functools.partial(drawn, page, blocks),

@@ -21,8 +21,7 @@ from docparser.outline import TITLES, Title, levels, side
 from docparser.page import provenance
 from docparser.page.early_text import PagePart
 from docparser.page.entry import docx_export, encode_jpeg, page_entry
-from docparser.page.frozen import Page, from_client, put_images_back, restored, thaw, with_own_pictures
-from docparser.page.ground import Ground
+from docparser.page.frozen import Known, Page, from_client, put_images_back, restored, thaw, with_own_pictures
 from docparser.page.paddlex_private import restructured
 from docparser.page.provenance import Provenance
 from docparser.worker import sent_pages
@@ -98,9 +97,7 @@ def join_frozen(args: dict[str, Any], source: BinaryIO, sink: BinaryIO) -> None:
     pages = [thaw(restored(files), index) for index, files in enumerate(task.pages)]
     joined = _join(
         [page.result for page in pages],
-        [known for page in pages for known in page.provenance],
-        [rows for page in pages for rows in page.heads],
-        [ground for page in pages for ground in page.grounds or [None] * len(page.heads)],
+        [known for page in pages for known in page.known],
         task.options,
     )
     _write(
@@ -123,8 +120,8 @@ def _sent_entries(request: RestructureRequest, max_side: int) -> list[PageEntry]
         if request.concatenatePages:
             images = [{path: picture for page in images for path, picture in page.items()}]
         results = [from_client(pruned, index) for index, (pruned, _) in enumerate(sent)]
-        of_blocks = [Provenance.sent(block) for pruned, _ in sent for block in pruned["parsing_res_list"]]
-        joined = _join(results, of_blocks, [0] * len(of_blocks), [None] * len(of_blocks), request)
+        known = [Known(Provenance.sent(block)) for pruned, _ in sent for block in pruned["parsing_res_list"]]
+        joined = _join(results, known, request)
         options = text_only(request)
         entries = [page_entry(page, number, options, max_side=max_side) for number, page in enumerate(joined, 1)]
     except (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError) as exc:
@@ -140,31 +137,35 @@ def _sent_entries(request: RestructureRequest, max_side: int) -> list[PageEntry]
     return entries
 
 
-def _join(
-    pages: list,
-    of_blocks: list[Provenance],
-    heads: list[int],
-    grounds: list[Ground | None],
-    options: OutputOptions,
-) -> list[Page]:
-    """The results (or ``{"res": prunedResult}``) of all pages of a document, joined as ``options`` say, with what is
-    told of all their blocks: how their texts came about, how many rows of tables are heads, and what their places are
-    found by."""
+def _join(pages: list, known: list[Known], options: OutputOptions) -> list[Page]:
+    """The results (or ``{"res": prunedResult}``) of all pages of a document, joined as ``options`` say. ``known``: of
+    all their blocks."""
     results = restructured(
         pages,
         merge_tables=options.mergeTables,
         relevel_titles=options.relevelTitles,
         concatenate_pages=isinstance(options, RestructureRequest) and options.concatenatePages,
     )
-    known = provenance.joined([block for result in results for block in result["parsing_res_list"]], of_blocks)
-    found: Iterable[dict[int, int] | None] = outlines(results) if options.relevelTitles else [None] * len(results)
-    pages_joined = []
-    for result, outline in zip(results, found, strict=True):
-        ids = [block.global_block_id for block in result["parsing_res_list"]]
-        # A table that went on from the page before has no text left, and no rows.
-        rows = [heads[own] if block.content else 0 for own, block in zip(ids, result["parsing_res_list"], strict=True)]
-        pages_joined.append(Page(result, [known[own] for own in ids], rows, outline, [grounds[own] for own in ids]))
-    return pages_joined
+    origins = provenance.joined(
+        [block for result in results for block in result["parsing_res_list"]], [one.provenance for one in known]
+    )
+    levels_of_pages = outlines(results) if options.relevelTitles else [{}] * len(results)
+    joined = []
+    for result, levels_of in zip(results, levels_of_pages, strict=True):
+        now = []
+        for place, block in enumerate(result["parsing_res_list"]):
+            before = known[block.global_block_id]
+            now.append(
+                Known(
+                    origins[block.global_block_id],
+                    # A table that went on from the page before has no text left, and no rows.
+                    before.head_rows if block.content else 0,
+                    before.ground,
+                    levels_of.get(place, 0),
+                )
+            )
+        joined.append(Page(result, now, outlined=options.relevelTitles))
+    return joined
 
 
 def outlines(results: Iterable[Any]) -> list[dict[int, int]]:

@@ -9,6 +9,7 @@ import io
 import json
 import pickle
 import random
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
@@ -36,7 +37,7 @@ class Page:
         from docparser.page.answers import Answers
         from docparser.page.blocks import blocks_of
         from docparser.page.early_text import EarlyText
-        from docparser.page.frozen import freeze
+        from docparser.page.frozen import Known, freeze, frozen_blocks
         from docparser.page.paddlex_private import gather_imgs
 
         self.answer, self.told = answer, list[str]()
@@ -73,7 +74,9 @@ class Page:
             early.answered(there)
         answers = Answers.of(blocks, {number: reply.text for number, reply in there.items()})
         data = {"page_count": None, "width": 800, "height": 1000, "doc_preprocessor_res": None, "layout_det_res": None}
-        self._frozen = freeze({**data, "model_settings": settings}, blocks, figures, answers, {}, {})
+        self._frozen = freeze(
+            {**data, "model_settings": settings}, figures, frozen_blocks(blocks, defaultdict(Known)), answers
+        )
 
     def _write(self, part: Any) -> str:
         from docparser.worker.text_jobs import read_part

@@ -14,7 +14,7 @@ from PIL import Image
 
 from docparser.contract.schemas import ParseOptions
 from docparser.page import entry
-from docparser.page.frozen import Page, put_images_back, with_own_pictures
+from docparser.page.frozen import Known, Page, put_images_back, with_own_pictures
 from docparser.page.ground import _widen, ground_of_table
 from docparser.page.provenance import Certainty, Provenance
 from docparser.places.box import Grid, GridCell, PixelBox
@@ -38,10 +38,10 @@ def markdown(monkeypatch: pytest.MonkeyPatch) -> list[tuple[bool, bool]]:
     return asked
 
 
-def page(**known: Any) -> Page:
+def page(*known: Known, **rest: Any) -> Page:
     blocks = [{"block_id": number + 4, "block_content": f"## a\n {number}"} for number in range(2)]
     result: Any = Result(json={"res": {"input_path": "/tmp/x", "parsing_res_list": blocks}})
-    return Page(result, [Provenance(), Provenance(Certainty(0.5, True))], [0, 2], **known)
+    return Page(result, list(known or [Known(), Known()]), **rest)
 
 
 class Result(SimpleNamespace):
@@ -56,7 +56,8 @@ def made(of: Page, **options: Any) -> Any:
 
 
 def test_an_entry_has_what_is_known_of_its_blocks(markdown: list[tuple[bool, bool]]):
-    said = made(page(outline={1: 2, 0: 0}), returnMarkdownImages=False, prettifyMarkdown=False, showFormulaNumber=True)
+    known = Known(), Known(Provenance(Certainty(0.5, True)), 2, level=2)
+    said = made(page(*known, outlined=True), returnMarkdownImages=False, prettifyMarkdown=False, showFormulaNumber=True)
     assert list(said) == ["prunedResult", "markdown", "tableHeads", "outline"] and markdown == [(False, True)]
     first, second = said["prunedResult"]["parsing_res_list"]
     assert "input_path" not in said["prunedResult"] and "confidence" not in first
@@ -65,14 +66,11 @@ def test_an_entry_has_what_is_known_of_its_blocks(markdown: list[tuple[bool, boo
     assert said["outline"] == [{"block_id": 5, "level": 2, "text": "a 1"}] and said["markdown"] == {"text": "text"}
 
 
-@pytest.mark.parametrize(
-    ("grounds", "asked", "there"), [(None, "words", False), ([None, None], None, False), ([None, None], "words", True)]
-)
-def test_places_are_said_where_they_were_asked_for(markdown: Any, grounds: Any, asked: Any, there: bool):
-    said = made(page(grounds=grounds), places=asked, outputFormats=["docx"])
-    assert said.get("places") == ([(grounds, "words")] if there else None) and said["exports"] == {
-        "docx": {"fileName": 7}
-    }
+@pytest.mark.parametrize("asked", [None, "words"])
+def test_places_are_said_where_they_were_asked_for(markdown: Any, asked: Any):
+    said = made(page(Known(ground={"ink": []}), Known()), places=asked, outputFormats=["docx"])
+    assert said.get("places") == ([([{"ink": []}, None], "words")] if asked else None)
+    assert said["exports"] == {"docx": {"fileName": 7}}
     assert list(said["markdown"]["images"]) == ["a.jpg"] and markdown == [(True, False)]
 
 

@@ -16,6 +16,7 @@ from pydantic.alias_generators import to_camel
 from docparser.contract.schemas import ParseOptions
 from docparser.page import loop
 from docparser.page.blocks import LEAST_PIXELS, MOST_PIXELS, Blocks, _pixels, _position
+from docparser.page.frozen import Known
 from docparser.page.loop import CHOSEN, PageLoop
 from docparser.page.provenance import PAGE, VLM, Certainty, Origin, Provenance, add_members, joined
 from docparser.vlm.client import Reply
@@ -140,8 +141,9 @@ def test_blocks_say_how_sure_the_vlm_was_and_whose_their_text_is(below: float | 
     made, origin = page_loop(), Origin(VLM, 0.7)
     made._doubtful_below = below
     own: Any = SimpleNamespace(origins=lambda blocks: {1: origin})
-    found = made._provenance(blocks("text", "image"), {0: Reply("a", confidence=0.4)}, own)
-    assert found == {0: Provenance(certainties[0]), 1: Provenance(certainties[1], origin)}
+    run: Any = SimpleNamespace(places=None)
+    found = made._known(PICTURE, blocks("text", "image"), {0: Reply("a", confidence=0.4)}, own, run)
+    assert found == {0: Known(Provenance(certainties[0])), 1: Known(Provenance(certainties[1], origin))}
 
 
 NUMBERS = [(0, True), (1.0, True), (1.01, False), (-0.1, False), (True, False), ("0.5", False), (None, True)]
