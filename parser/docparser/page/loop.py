@@ -221,7 +221,7 @@ def _heads(blocks: Blocks, replies: Replies) -> dict[int, int]:
 
 def _grounds(page: np.ndarray, blocks: Blocks, own: OwnTextStep, run: PageRun) -> dict[int, Ground]:
     """What the places of lines, words and cells are found by."""
-    return ground_of(page, blocks, own.true_lines, run.find_grid, cells_only=run.places == "cells")
+    return ground_of(page, blocks, own.true_lines, cells_only=run.places == "cells")
 
 
 def _block_notes(blocks: Blocks, replies: Replies) -> list[NotedBlock]:

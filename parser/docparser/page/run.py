@@ -25,7 +25,6 @@ from docparser.contract.answers import Note, NotedBlock
 from docparser.contract.schemas import ParseOptions, Places
 from docparser.layout.served import LayoutServer
 from docparser.own_text.page_text import BlockText, OwnText
-from docparser.page.ground import FindGrid
 from docparser.page.question import Question, ReadBlock, VlmCalls, read_block
 from docparser.sandbox.pool import JobHandle
 from docparser.vlm.client import Reply
@@ -79,12 +78,11 @@ class PageRun:
         without_cpu: Callable[[], AbstractContextManager[None]],
         reading: BlockReading = BlockReading(),
         places: Places | None = None,
-        find_grid: FindGrid = lambda picture: None,
     ) -> None:
         """``request_id`` goes to the VLM with each call. ``without_cpu()``: while it lasts, this page waits for
-        something and others compute. ``places``: of what they are to be found; ``find_grid``: that of a table."""
+        something and others compute. ``places``: of what they are to be found."""
         self.request_id, self.without_cpu = request_id, without_cpu
-        self.reading, self.places, self.find_grid = reading, places, find_grid
+        self.reading, self.places = reading, places
         self.listener: PageListener | None = None
         self.own_text: OwnText | None = None
         self.text_layer = "off"

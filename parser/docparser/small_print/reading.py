@@ -22,7 +22,8 @@ from docparser.own_text.page_text import BlockText
 from docparser.own_text.truth import Doubt
 from docparser.page.question import TABLE_PROMPT, TEXT_PROMPT, BlockCalls, Question, Sampling, read_block
 from docparser.page.run import BlockReading
-from docparser.small_print import bands, cells, grid, lines
+from docparser.places.grids import grid
+from docparser.small_print import bands, cells, lines
 from docparser.small_print.bands import Band
 from docparser.vlm.client import Reply
 from docparser.vlm.repetition import BAND, TEXT

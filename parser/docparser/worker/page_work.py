@@ -30,7 +30,6 @@ from docparser.sandbox.pool import Cancelled as ChildCancelled
 from docparser.sandbox.pool import ChildPool, JobHandle
 from docparser.sandbox.process import Bounds, Reach, Zygote
 from docparser.settings import Settings
-from docparser.small_print.grid import find as find_grid
 from docparser.small_print.reading import SMALL_PRINT
 from docparser.vlm.client import VlmClient
 from docparser.weights import reads_whole_pages
@@ -173,7 +172,7 @@ class PageWork:
     ) -> ParsedPage:
         request_id = f"{task.request_id}-p{task.index + 1}"
         reading = SMALL_PRINT if task.small_print else BlockReading()
-        run = PageRun(request_id, hold.lent, reading, task.options.places, find_grid)
+        run = PageRun(request_id, hold.lent, reading, task.options.places)
         if task.early and not task.options.restructurePages:
             run.listener = self._early(number, task, run, report)
         cancelled_by(run.cancel)

@@ -18,6 +18,7 @@ from docparser.page.frozen import Known, Page, put_images_back, with_own_picture
 from docparser.page.ground import _widen, ground_of_table
 from docparser.page.provenance import Certainty, Provenance
 from docparser.places.box import Grid, GridCell, PixelBox
+from docparser.places.grids import grid
 
 SIDE = 20
 
@@ -109,7 +110,7 @@ def test_pictures_that_a_client_sent_are_put_back_where_they_can_be_read():
     assert blocks[5].image == {"path": "kept", "img": "own"}
 
 
-def test_rows_and_columns_of_a_table_stand_on_the_page():
+def test_rows_and_columns_of_a_table_stand_on_the_page(monkeypatch: pytest.MonkeyPatch):
     cells = (
         GridCell(0, 0, 1, 2, PixelBox(0, 0, 20, 5), ()),
         GridCell(1, 0, 1, 1, PixelBox(0, 6, 9, 12), ()),
@@ -121,12 +122,14 @@ def test_rows_and_columns_of_a_table_stand_on_the_page():
         seen.append(picture.shape)
         return Grid(2, 2, 5.0, cells)
 
-    found = ground_of_table(grey, (-5, 10, 30, 40), find)
+    monkeypatch.setattr(grid, "find", find)
+    found = ground_of_table(grey, (-5, 10, 30, 40))
     assert seen == [(30, 30)]
     assert found == {"rows": [[10, 15], [16, 22]], "columns": [[0, 9], [10, 20]]}
     alone = Grid(1, 2, 5.0, cells[:1])
-    assert ground_of_table(grey, (0, 0, 9, 9), lambda picture: alone) is None, "a column of spanning cells alone"
-    assert ground_of_table(grey, (0, 0, 9, 9), lambda picture: None) is None
+    for none in (alone, None):  # a column of spanning cells alone; no grid
+        monkeypatch.setattr(grid, "find", lambda picture, none=none: none)
+        assert ground_of_table(grey, (0, 0, 9, 9)) is None
     ends: dict[int, list[int]] = {}
     for low, high in ((5, 9), (7, 12), (3, 4)):
         _widen(ends, 1, low, high)

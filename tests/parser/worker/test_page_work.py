@@ -23,7 +23,6 @@ from docparser.page.run import BlockReading, PageCancelled, PageReading, PageRun
 from docparser.sandbox.pool import Cancelled as ChildCancelled
 from docparser.sandbox.pool import JobHandle
 from docparser.settings import Settings
-from docparser.small_print import grid
 from docparser.small_print.reading import SMALL_PRINT
 from docparser.worker import page_work, sent_pages, text_jobs
 from docparser.worker.baton import Baton
@@ -127,7 +126,7 @@ def test_what_is_asked_for_reaches_the_page(parts: Any, small_print: bool, text_
     assert parts.readings == [(DOCUMENT, 4, own)]
     assert (run.own_text, run.text_layer) == ((("characters", True), "prefer") if own else (None, "off"))
     assert run.reading == (SMALL_PRINT if small_print else BlockReading())
-    assert (run.places, run.listener, run.find_grid) == (places, None, grid.find)
+    assert (run.places, run.listener) == (places, None)
 
 
 def test_only_pages_that_are_not_joined_tell_their_parts_early(parts: Any):
