@@ -126,14 +126,14 @@ class Page:
 
     def parse(self, number: int) -> bytes:
         """The page's entry; raises AssertionError where a block has no text."""
-        from docparser.page.run import PageRun
+        from docparser.page.run import PageRun, PageTask
 
         with self._document.opened() as document:
             image = self._decoder.read_page(document, 0).pixels
-        run = PageRun(f"profile-{number}", contextlib.nullcontext)
-        read = self._loop.read(image, self._options, run)
+        asked = PageTask(image, self._options, request_id=f"profile-{number}")
+        read = self._loop.read(asked, PageRun(contextlib.nullcontext))
         assert not read.block_notes, read.block_notes
-        self.blocks = run.answered
+        self.blocks = read.answered
         sink = io.BytesIO()
         task = self._jobs.ReadPage(
             self._frozen.without_pictures(read.frozen), 1, self._options, self._settings.max_output_image_side

@@ -54,10 +54,14 @@ class Blocks:
             return [number]
         return [other for other, block in enumerate(self.cut) if block.get("group_id") == group]
 
-    def join(self, numbers: list[int]) -> None:
-        """From now on the first of these blocks has the text of all, as with those that PaddleX has joined."""
-        for number in numbers:
-            self.cut[number] = self.cut[number] | {"group_id": numbers[0]}
+    def joining(self, numbers: list[int]) -> Blocks:
+        """The blocks, of which the first of these has the text of all, as with those that PaddleX has joined."""
+        if len(numbers) == 1:
+            return self
+        cut = [
+            block | {"group_id": numbers[0]} if number in numbers else block for number, block in enumerate(self.cut)
+        ]
+        return dataclasses.replace(self, cut=cut)
 
     @property
     def shown(self) -> list[int]:
@@ -80,15 +84,15 @@ def apart(boxes: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
 
 def blocks_of(
     page: np.ndarray,
-    found: dict,
+    boxes: list[dict[str, Any]],
     figures: list[dict],
     settings: dict[str, Any],
     options: ParseOptions,
     further: Sequence[Sequence[float]] = (),
 ) -> Blocks:
-    """``page``: uint8 ``[height, width, 3]``, blue first; ``found``: its boxes, in reading order; ``figures``: pictures
-    on it, which may stand in tables; ``further``: boxes of text (left, top, right, bottom) that no block of ``found``
-    holds."""
+    """``page``: uint8 ``[height, width, 3]``, blue first; ``boxes``: of its layout, in reading order; ``figures``:
+    pictures on it, which may stand in tables; ``further``: boxes of text (left, top, right, bottom) that none of
+    ``boxes`` holds."""
     shape_mode = options.shape_mode
     unread = [] if settings["use_ocr_for_image_block"] else list(IMAGE_LABELS)
     pictured = [*IMAGE_LABELS, "seal"]
@@ -98,7 +102,7 @@ def blocks_of(
     if not settings["use_seal_recognition"]:
         unread.append("seal")
 
-    distinct = with_boxes_at_least(lambda mode: filter_overlap_boxes(found, mode), shape_mode)
+    distinct = with_boxes_at_least(lambda mode: filter_overlap_boxes({"boxes": boxes}, mode), shape_mode)
     blocks = cut(page, distinct["boxes"], shape_mode)
     if settings["merge_layout_blocks"]:
         blocks = merged(blocks, unread)

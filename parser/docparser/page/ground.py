@@ -5,7 +5,7 @@ PaddleX."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import cv2
@@ -29,12 +29,12 @@ Ground = dict[str, Any]
 def ground_of(
     page: np.ndarray,
     blocks: Blocks,
-    own_lines: Callable[[int], Iterable[OwnLine]],
+    own_lines: Mapping[int, Sequence[OwnLine]],
     *,
     cells_only: bool,
 ) -> dict[int, Ground]:
     """By the numbers of the blocks that are texts or tables, where something is found. ``page``: uint8 ``[height,
-    width, 3]``, blue first. ``own_lines``: what the page says of a block and is true."""
+    width, 3]``, blue first. ``own_lines``: what the page says of blocks, by their numbers, and is true."""
     grey = cv2.cvtColor(page, cv2.COLOR_BGR2GRAY)
     picture, left = Image.fromarray(grey), MOST_RUNS
     found: dict[int, Ground] = {}
@@ -43,7 +43,7 @@ def ground_of(
             if table := ground_of_table(grey, blocks.cut[number]["box"]):
                 found[number] = table
         elif question.prompt == TEXT_PROMPT and not cells_only:
-            if said := list(own_lines(number)):
+            if said := own_lines.get(number):
                 found[number] = ground_of_words(said)
                 continue
             down = blocks.cut[number]["label"] == VERTICAL

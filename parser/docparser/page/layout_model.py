@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import functools
 import logging
-import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -87,13 +86,11 @@ class LayoutModel:
     def find(self, page: np.ndarray, options: ParseOptions, run: PageRun) -> LayoutAnalysisResult:
         """``page``: uint8 ``[height, width, 3]``, blue first. The result's ``boxes`` are in reading order. A long page
         is found part by part. Raises PageCancelled."""
-        began = time.monotonic()
         found = []
         for part in long_pages.parts(page):
             run.check()
             found.append((part, self._boxes(page[part.top : part.bottom], options, run)))
         boxes = found[0][1] if len(found) == 1 else long_pages.joined(found, labels_of(self._model))
-        run.layout_s += time.monotonic() - began
         return LayoutAnalysisResult({"input_path": None, "page_index": None, "input_img": page, "boxes": boxes})
 
     def _boxes(self, page: np.ndarray, options: ParseOptions, run: PageRun) -> list[dict]:

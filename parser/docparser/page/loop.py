@@ -15,6 +15,7 @@ from __future__ import annotations
 import functools
 import logging
 import time
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -26,6 +27,8 @@ from docparser import traces
 from docparser.contract.answers import Note, NotedBlock
 from docparser.contract.schemas import ParseOptions
 from docparser.errors import NotReady
+from docparser.page import own_text_step
+from docparser.page.alignment import Alignment
 from docparser.page.answers import Answers
 from docparser.page.blocks import TABLE, Blocks, apart, blocks_of
 from docparser.page.early_text import FORMULAS
@@ -33,14 +36,14 @@ from docparser.page.frozen import Known, freeze, frozen_blocks
 from docparser.page.ground import Ground, ground_of
 from docparser.page.layout_model import LayoutModel, paddle_config
 from docparser.page.notes import page_notes
-from docparser.page.own_text_step import OwnTextStep
+from docparser.page.own_text_step import Taken, settle
 from docparser.page.paddlex_private import LayoutAnalysisResult, PaddleOCRVLResult, gather_imgs
-from docparser.page.provenance import Certainty, Provenance
+from docparser.page.provenance import Certainty, Origin, Provenance
 from docparser.page.question import Sampling, VlmCalls
-from docparser.page.run import PageReading, PageRun, Picture, Replies
+from docparser.page.run import PageReading, PageRun, PageTask, Picture, Replied, Replies, Settled
 from docparser.page.table_heads import head_rows
 from docparser.settings import Settings
-from docparser.vlm.client import Reply, VlmClient
+from docparser.vlm.client import VlmClient
 from docparser.weights import has_preprocessor, load_pipeline, pipeline_file
 
 log = logging.getLogger(__name__)
@@ -82,25 +85,15 @@ class PageLoop:
     def warm_up(self) -> None:
         self.layout.warm_up()
 
-    def read(self, page: np.ndarray, options: ParseOptions, run: PageRun) -> PageReading:
+    def read(self, task: PageTask, run: PageRun) -> PageReading:
+        options, mode = task.options, task.options.textLayer
         settings = self._settings(options)
-        upright, turned = self._upright(page, settings, options)
+        upright, turned = self._upright(task.picture, settings, options)
+        own = task.own_text if upright is task.picture else None  # a page that was turned has other places
+
+        began = time.monotonic()
         layout = self._find_layout(upright, settings, options, run)
-        figures = gather_imgs(upright, layout["boxes"]) if settings["use_layout_detection"] else []
-        found_boxes = apart(layout["boxes"])
-        own = OwnTextStep(
-            run.own_text if upright is page else None,  # a page that was turned has other places
-            run.text_layer,
-            found_boxes,
-            layout_found=settings["use_layout_detection"],
-            own_table=run.reading.own_table,
-        )
-        boxes = run.reading.label(own.layout(), len(upright))
-        blocks = blocks_of(upright, {"boxes": boxes}, figures, settings, options, own.further())
-        given = own.given(blocks)
-        if run.listener is not None:
-            run.listener.laid_out(blocks, own.exact(blocks, given), settings, upright.shape[1])
-        replies = self._ask(blocks, given, own, options, run)
+        layout_s = time.monotonic() - began
         found = {
             "width": upright.shape[1],
             "height": upright.shape[0],
@@ -109,17 +102,34 @@ class PageLoop:
             "layout_det_res": layout,
             "doc_preprocessor_res": turned,
         }
-        texts = {number: reply.text for number, reply in replies.items()}
-        answers = Answers.of(blocks, texts, own.exact(blocks, given))
-        known = self._known(upright, blocks, replies, own, run)
+        figures = gather_imgs(upright, layout["boxes"]) if settings["use_layout_detection"] else []
+
+        boxes = apart(layout["boxes"])
+        grown = own_text_step.grown(own, mode, boxes)
+        labelled = task.reading.label(grown.boxes, len(upright))
+        cut = blocks_of(upright, labelled, figures, settings, options, grown.further)
+        taken = own_text_step.taken(own, mode, cut, boxes, task.reading.own_table)
+        blocks = taken.blocks
+        if run.listener is not None:
+            run.listener.laid_out(blocks, taken.exact, settings, upright.shape[1])
+
+        replied = self._ask(taken, task, run)
+        replies = replied.replies
+        answers = Answers.of(blocks, {number: reply.text for number, reply in replies.items()}, taken.exact)
+        known = self._known(upright, taken, replied.settled, options)
+        places = {number: at for at, number in enumerate(blocks.shown)}
         return PageReading(
             frozen=freeze(found, figures, frozen_blocks(blocks, known), answers),
-            block_notes=_block_notes(blocks, replies),
+            block_notes=_block_notes(places, replies),
             page_notes=[
-                *_page_notes(upright, found_boxes, blocks, replies, cut=settings["use_layout_detection"]),
-                *own.notes(),
+                *_page_notes(upright, boxes, blocks, replies, cut=settings["use_layout_detection"]),
+                *own_text_step.notes(own, _differences(places, replied.settled), grown.unread),
             ],
             drawn=functools.partial(_drawn, found),
+            answered=replied.answered,
+            tokens=replied.tokens,
+            waited_s=replied.waited_s,
+            layout_s=layout_s,
             spotted_on=upright if blocks.spotting else None,
         )
 
@@ -162,44 +172,48 @@ class PageLoop:
         box = {"cls_id": 0, "label": options.promptLabel or "ocr", "score": 1, "coordinate": [0, 0, width, height]}
         return {"boxes": [box]}
 
-    def _ask(
-        self, blocks: Blocks, given: Replies, own: OwnTextStep, options: ParseOptions, run: PageRun
-    ) -> dict[int, Reply]:
-        """The replies by the numbers of the blocks: the VLM's, but for those that are ``given``."""
-        sampling = Sampling.of(options, spotting=blocks.spotting)
+    def _ask(self, taken: Taken, task: PageTask, run: PageRun) -> Replied:
+        """The VLM's replies to the blocks that are not given, as they count; and these."""
+        questions, mode = taken.blocks.questions, task.options.textLayer
+        sampling = Sampling.of(task.options, spotting=taken.blocks.spotting)
         calls = {}
         try:
-            for number, question in blocks.questions.items():
-                if number in given:
+            for number, question in questions.items():
+                if number in taken.given:
                     continue
                 run.check()
-                read = functools.partial(run.reading.block, question, sampling)
-                calls[number] = run.calling(self.vlm.start(f"{run.request_id}-b{number}", read))
-            return run.replies(calls, given, functools.partial(own.settled, blocks))
+                read = functools.partial(task.reading.block, question, sampling)
+                calls[number] = run.calling(self.vlm.start(f"{task.request_id}-b{number}", read))
+            return run.replies(
+                calls,
+                taken.given,
+                lambda number, reply: settle(reply, taken.said.get(number), questions[number].prompt, mode),
+            )
         finally:
             run.end_calls()
 
     def _known(
-        self, page: np.ndarray, blocks: Blocks, replies: Replies, own: OwnTextStep, run: PageRun
+        self, page: np.ndarray, taken: Taken, settled: Mapping[int, Settled], options: ParseOptions
     ) -> dict[int, Known]:
-        """Of all blocks."""
-        below, origins, heads = self._doubtful_below, own.origins(blocks), _heads(blocks, replies)
-        grounds = _grounds(page, blocks, own, run) if run.places else {}
+        """Of the blocks that are shown."""
+        blocks, grounds = taken.blocks, dict[int, Ground]()
+        if options.places:
+            grounds = ground_of(page, blocks, taken.true_lines, cells_only=options.places == "cells")
         return {
             number: Known(
-                Provenance(
-                    None
-                    if below is None
-                    else Certainty.of(replies[number], below)
-                    if number in replies
-                    else Certainty(),
-                    origins.get(number),
-                ),
-                heads.get(number, 0),
+                self._provenance(settled.get(number), taken.textless),
+                _head_rows(blocks.cut[number], settled.get(number)),
                 grounds.get(number),
             )
-            for number in range(len(blocks.cut))
+            for number in blocks.shown
         }
+
+    def _provenance(self, settled: Settled | None, textless: Origin | None) -> Provenance:
+        """Of a block; ``textless``: the origin of one without a reply."""
+        certainty: Certainty | None = None
+        if self._doubtful_below is not None:
+            certainty = Certainty.of(settled.reply, self._doubtful_below) if settled else Certainty()
+        return Provenance(certainty, settled.origin if settled else textless)
 
     def _load_preprocessor(self, settings: Settings) -> Any:
         """PaddleX's pipeline that turns and flattens pages. Raises NotReady."""
@@ -212,26 +226,22 @@ class PageLoop:
             raise NotReady(f"SubPipelines.DocPreprocessor of the pipeline cannot be set up: {exc}") from exc
 
 
-def _heads(blocks: Blocks, replies: Replies) -> dict[int, int]:
-    """How many rows of each table are its head, where there are some."""
-    tables = {number: reply.text for number, reply in replies.items() if blocks.cut[number]["label"] == TABLE}
-    found = {number: head_rows(blocks.cut[number]["img"], text) for number, text in tables.items()}
-    return {number: rows for number, rows in found.items() if rows}
+def _head_rows(block: dict[str, Any], settled: Settled | None) -> int:
+    """How many rows of a table are its head."""
+    return head_rows(block["img"], settled.reply.text) if settled and block["label"] == TABLE else 0
 
 
-def _grounds(page: np.ndarray, blocks: Blocks, own: OwnTextStep, run: PageRun) -> dict[int, Ground]:
-    """What the places of lines, words and cells are found by."""
-    return ground_of(page, blocks, own.true_lines, cells_only=run.places == "cells")
-
-
-def _block_notes(blocks: Blocks, replies: Replies) -> list[NotedBlock]:
-    """What is wrong with texts; ``block_id`` is None for one inside a table."""
-    place = {number: at for at, number in enumerate(blocks.shown)}
+def _block_notes(places: Mapping[int, int], replies: Replies) -> list[NotedBlock]:
+    """What is wrong with texts. ``places``: of blocks in the answer; one inside a table has none."""
     return [
-        {"block_id": place.get(number), "kind": reply.note.kind, "message": reply.note.message}
+        {"block_id": places.get(number), "kind": reply.note.kind, "message": reply.note.message}
         for number, reply in replies.items()
         if reply.note is not None
     ]
+
+
+def _differences(places: Mapping[int, int], settled: Mapping[int, Settled]) -> list[tuple[int | None, Alignment]]:
+    return [(places.get(number), one.difference) for number, one in settled.items() if one.difference is not None]
 
 
 def _page_notes(

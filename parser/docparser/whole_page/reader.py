@@ -20,7 +20,7 @@ from docparser.page.frozen import Known, freeze, frozen_block
 from docparser.page.notes import page_notes
 from docparser.page.provenance import Certainty, Provenance
 from docparser.page.question import VlmCalls
-from docparser.page.run import PageReading, PageRun, Picture
+from docparser.page.run import PageReading, PageRun, PageTask, Picture
 from docparser.settings import Settings
 from docparser.vlm.client import Reply, VlmClient
 from docparser.vlm.repetition import PAGE
@@ -167,24 +167,26 @@ class WholePageReader:
     def warm_up(self) -> None:
         """Nothing is slower the first time."""
 
-    def read(self, page: np.ndarray, options: ParseOptions, run: PageRun) -> PageReading:
-        task = options.promptLabel or self._recipe.usual
-        request = self._request(page, task, options)
-        call = run.calling(self.vlm.start(f"{run.request_id}-b0", lambda calls: calls.one(request, PAGE)))
+    def read(self, task: PageTask, run: PageRun) -> PageReading:
+        page, options = task.picture, task.options
+        label = options.promptLabel or self._recipe.usual
+        request = self._request(page, label, options)
+        call = run.calling(self.vlm.start(f"{task.request_id}-b0", lambda calls: calls.one(request, PAGE)))
         try:
-            reply = run.replies({0: call})[0]
+            replied = run.replies({0: call})
         finally:
             run.end_calls()
+        reply = replied.replies[0]
         height, width = page.shape[:2]
-        blocks, troubles = self._blocks(task, reply, (width, height))
+        blocks, troubles = self._blocks(label, reply, (width, height))
         found = {
             "width": width,
             "height": height,
             "page_count": None,
-            "model_settings": settings_of(task, options),
+            "model_settings": settings_of(label, options),
             "layout_det_res": None,
             "doc_preprocessor_res": None,
-            "spotting_res": spotting_of(blocks) if task == SPOTTING else {},
+            "spotting_res": spotting_of(blocks) if label == SPOTTING else {},
         }
         certainties = self._certainties(reply, len(blocks))
         return PageReading(
@@ -192,6 +194,9 @@ class WholePageReader:
             _block_notes(reply, troubles, len(blocks)),
             page_notes(page, None, [reply.text], squeezed=True),
             functools.partial(drawn, page, blocks),
+            replied.answered,
+            replied.tokens,
+            replied.waited_s,
         )
 
     def _request(self, image: np.ndarray, task: str, options: ParseOptions) -> dict[str, Any]:

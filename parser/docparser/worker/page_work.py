@@ -18,6 +18,7 @@ from typing import Any
 from docparser import traces
 from docparser.contract.answers import NotedBlock
 from docparser.documents.limits import DocumentLimits
+from docparser.documents.page import Page
 from docparser.documents.reader import DocumentReader
 from docparser.errors import Abandoned, BoundExceeded, ParserError, UnreadableText
 from docparser.layout.served import LayoutServer
@@ -25,7 +26,7 @@ from docparser.own_text.page_text import OwnText
 from docparser.page.early_text import EarlyText
 from docparser.page.entry import encoded, pictures
 from docparser.page.frozen import pictures_of, stored, without_pictures
-from docparser.page.run import BlockReading, PageCancelled, PageReader, PageReading, PageRun
+from docparser.page.run import BlockReading, PageCancelled, PageReader, PageReading, PageRun, PageTask
 from docparser.sandbox.pool import Cancelled as ChildCancelled
 from docparser.sandbox.pool import ChildPool, JobHandle
 from docparser.sandbox.process import Bounds, Reach, Zygote
@@ -170,9 +171,7 @@ class PageWork:
     def _do_page(
         self, number: int, task: ParsePage, hold: Hold, report: Callable[[object], None], cancelled_by: CancelledBy
     ) -> ParsedPage:
-        request_id = f"{task.request_id}-p{task.index + 1}"
-        reading = SMALL_PRINT if task.small_print else BlockReading()
-        run = PageRun(request_id, hold.lent, reading, task.options.places)
+        run = PageRun(hold.lent)
         if task.early and not task.options.restructurePages:
             run.listener = self._early(number, task, run, report)
         cancelled_by(run.cancel)
@@ -196,14 +195,12 @@ class PageWork:
                 lambda: run.cancelled,
             )
         image = read.pixels
-        if read.characters is not None:
-            run.own_text, run.text_layer = OwnText(read.characters, image), task.options.textLayer or "off"
         clock.lap("read")
         run.check()
         height, width = image.shape[:2]
         self._count(width * height)
         try:
-            page = self._pages.read(image, task.options, run)
+            page = self._pages.read(_page_task(task, read), run)
             clock.lap("parse")
             with traces.span("write"):
                 entry = pictures(page.drawn(), image, max_side=self._max_side) if task.options.visualize else {}
@@ -218,10 +215,10 @@ class PageWork:
             self._count(-width * height)
         parse_s = clock.seconds.pop("parse")
         page_notes = read.notes + page.page_notes
-        blocks_s = max(0.0, parse_s - run.layout_s - run.waited_s)
-        clock.seconds |= {"layout": run.layout_s, "vlm": run.waited_s, "blocks": blocks_s}
+        blocks_s = max(0.0, parse_s - page.layout_s - page.waited_s)
+        clock.seconds |= {"layout": page.layout_s, "vlm": page.waited_s, "blocks": blocks_s}
         return ParsedPage(
-            data, width, height, run.answered, page.block_notes, clock.seconds, frozen, run.tokens, page_notes
+            data, width, height, page.answered, page.block_notes, clock.seconds, frozen, page.tokens, page_notes
         )
 
     def _early(self, number: int, task: ParsePage, run: PageRun, report: Callable[[object], None]) -> EarlyText:
@@ -279,6 +276,17 @@ class PageWork:
             return self._children.run(name, job, "pages: joining them", pages=count, call=call).split(b"\n")
         except ChildCancelled:
             raise Abandoned("Nobody waits for these pages any more.") from None
+
+
+def _page_task(task: ParsePage, read: Page) -> PageTask:
+    own = None if read.characters is None else OwnText(read.characters, read.pixels)
+    return PageTask(
+        read.pixels,
+        task.options,
+        SMALL_PRINT if task.small_print else BlockReading(),
+        own or None,  # an empty one is none
+        f"{task.request_id}-p{task.index + 1}",
+    )
 
 
 class _Clock:

@@ -63,7 +63,7 @@ class Page:
             "markdown_ignore_labels": said.get("ignored", []),
         }
         figures = gather_imgs(image, found)
-        blocks = blocks_of(image, {"boxes": found}, figures, settings, ParseOptions(layoutShapeMode="rect"))
+        blocks = blocks_of(image, found, figures, settings, ParseOptions(layoutShapeMode="rect"))
         early = EarlyText(answer, self._write, self._tell)
         early.laid_out(blocks, frozenset(), settings, 800)
         asked = list(blocks.questions)

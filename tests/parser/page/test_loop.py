@@ -18,7 +18,10 @@ from docparser.page import loop
 from docparser.page.blocks import LEAST_PIXELS, MOST_PIXELS, Blocks, _pixels, _position
 from docparser.page.frozen import Known
 from docparser.page.loop import CHOSEN, PageLoop
+from docparser.page.own_text_step import Taken
 from docparser.page.provenance import PAGE, VLM, Certainty, Origin, Provenance, add_members, joined
+from docparser.page.question import Question
+from docparser.page.run import PageTask, Settled
 from docparser.vlm.client import Reply
 from docparser.vlm.failures import BlockNote
 
@@ -93,24 +96,28 @@ def test_blocks_that_were_joined_are_asked_for_as_one():
     laid = blocks("text", "text", "text", "text")
     laid.cut[0]["group_id"] = laid.cut[2]["group_id"] = 0
     assert [laid.joined(number) for number in range(4)] == [[0, 2], [1], [0, 2], [3]]
-    laid.join([1, 3])
-    assert laid.joined(3) == [1, 3] and laid.shown == [0, 1, 2, 3]
+    again = laid.joining([1, 3])
+    assert again.joined(3) == [1, 3] and again.shown == [0, 1, 2, 3] and laid.joined(3) == [3]
+    assert laid.joining([1]) is laid
 
 
 def test_tables_alone_have_heads(monkeypatch: pytest.MonkeyPatch):
-    laid = blocks("table", "text", "table")
-    for number, block in enumerate(laid.cut):
-        block["img"] = number
-    monkeypatch.setattr(loop, "head_rows", lambda picture, text: {(0, "a"): 2, (1, "b"): 3, (2, "c"): 0}[picture, text])
-    assert loop._heads(laid, {number: Reply(text) for number, text in enumerate("abc")}) == {0: 2}
+    monkeypatch.setattr(loop, "head_rows", lambda picture, text: {(0, "a"): 2, (1, "b"): 3}[picture, text])
+    found = [
+        loop._head_rows({"label": label, "img": number}, Settled(Reply(text)))
+        for number, (label, text) in enumerate([("table", "a"), ("text", "b")])
+    ]
+    assert found == [2, 0] and loop._head_rows({"label": "table", "img": 0}, None) == 0
 
 
 def test_notes_name_blocks_by_their_places_in_the_answer():
     replies = {
         number: Reply("", BlockNote("failed", f"of {number}")) for number in range(3)
     } | {3: Reply("fine")}  # fmt: skip
-    found = loop._block_notes(blocks("table", "image", "text", "text", inside=frozenset({1})), replies)
+    found = loop._block_notes({0: 0, 2: 1, 3: 2}, replies)
     assert [(note["block_id"], note["message"]) for note in found] == [(0, "of 0"), (None, "of 1"), (1, "of 2")]
+    both: Any = object()
+    assert loop._differences({2: 1}, {1: Settled(Reply("a"), None, both), 2: Settled(Reply("b"))}) == [(None, both)]
 
 
 @pytest.mark.parametrize(
@@ -140,10 +147,9 @@ def test_notes_of_a_page_are_by_all_boxes_and_texts_but_formulas(
 def test_blocks_say_how_sure_the_vlm_was_and_whose_their_text_is(below: float | None, certainties: list[Any]):
     made, origin = page_loop(), Origin(VLM, 0.7)
     made._doubtful_below = below
-    own: Any = SimpleNamespace(origins=lambda blocks: {1: origin})
-    run: Any = SimpleNamespace(places=None)
-    found = made._known(PICTURE, blocks("text", "image"), {0: Reply("a", confidence=0.4)}, own, run)
-    assert found == {0: Known(Provenance(certainties[0])), 1: Known(Provenance(certainties[1], origin))}
+    taken = Taken(blocks("text", "image"), {}, {}, Origin())
+    found = made._known(PICTURE, taken, {0: Settled(Reply("a", confidence=0.4), origin)}, options())
+    assert found == {0: Known(Provenance(certainties[0], origin)), 1: Known(Provenance(certainties[1], Origin()))}
 
 
 NUMBERS = [(0, True), (1.0, True), (1.01, False), (-0.1, False), (True, False), ("0.5", False), (None, True)]
@@ -240,17 +246,18 @@ def test_calls_of_a_page_end_with_it_and_what_is_given_is_not_asked():
         return name
 
     laid = blocks("text", "text", "text")
-    laid.questions.update({number: f"question {number}" for number in range(3)})  # type: ignore[misc]  # only passed on
+    laid.questions.update({number: Question(PICTURE, str(number), 1, 2) for number in range(3)})
     made.vlm = SimpleNamespace(start=start)
     run: Any = SimpleNamespace(
-        request_id="r-p1",
         check=lambda: None,
-        reading=SimpleNamespace(block=print),
         calling=lambda call: call,
-        replies=lambda calls, given, settled: (calls, given),
+        replies=lambda calls, given, settle: (calls, given, settle(0, Reply("b"))),
         end_calls=ended.set,
     )
-    given: Any = {1: Reply("own")}
-    own: Any = SimpleNamespace(settled=print)
-    assert made._ask(laid, given, own, options(), run) == ({0: "r-p1-b0", 2: "r-p1-b2"}, given)
-    assert asked == [("r-p1-b0", "question 0"), ("r-p1-b2", "question 2")] and ended.is_set()
+    given = {1: Settled(Reply("own"))}
+    reading: Any = SimpleNamespace(block=print)
+    task = PageTask(PICTURE, options(), reading, request_id="r-p1")
+    found = made._ask(Taken(laid, {}, given), task, run)
+    assert found == ({0: "r-p1-b0", 2: "r-p1-b2"}, given, Settled(Reply("b")))
+    assert [(name, question.prompt) for name, question in asked] == [("r-p1-b0", "0"), ("r-p1-b2", "2")]
+    assert ended.is_set()

@@ -19,7 +19,7 @@ from docparser.documents.reader import Reading
 from docparser.documents.spool import Document
 from docparser.errors import Abandoned, BoundExceeded, DocumentTooSlow, UnreadableText
 from docparser.page import frozen
-from docparser.page.run import BlockReading, PageCancelled, PageReading, PageRun
+from docparser.page.run import BlockReading, PageCancelled, PageReading, PageRun, PageTask
 from docparser.sandbox.pool import Cancelled as ChildCancelled
 from docparser.sandbox.pool import JobHandle
 from docparser.settings import Settings
@@ -44,6 +44,7 @@ class Parts:
 
     def __init__(self) -> None:
         self.run_of: PageRun | None = None
+        self.task_of: PageTask | None = None
         self.readings: list[tuple[Any, ...]] = []
         self.calls: list[object] = []  # by which the jobs are ended
         self.jobs: list[tuple[str, Any, str, int]] = []
@@ -66,12 +67,12 @@ class Parts:
         self.readings.append((document, index, own_text))
         return Page(PIXELS, [READ_NOTE], "characters" if own_text else None)  # type: ignore[list-item, arg-type]  # only passed on
 
-    def read(self, page: np.ndarray, options: ParseOptions, run: PageRun) -> PageReading:
-        assert page is PIXELS and self.work.pixels == 6
-        self.run_of, run.layout_s, run.waited_s, run.answered, run.tokens = run, 0.25, 0.5, 4, (7, 8)
+    def read(self, task: PageTask, run: PageRun) -> PageReading:
+        assert task.picture is PIXELS and self.work.pixels == 6
+        self.run_of, self.task_of = run, task
         self.while_read(run)
         drawn: dict[str, Any] = {"layout_det_res": PIXELS}
-        return PageReading(FROZEN, [], [PAGE_NOTE], lambda: drawn, PIXELS)  # type: ignore[list-item]  # only passed on
+        return PageReading(FROZEN, [], [PAGE_NOTE], lambda: drawn, 4, (7, 8), 0.5, 0.25, PIXELS)  # type: ignore[list-item]  # only passed on
 
     def run(self, job: str, task: Any, what: str, *, pages: int = 1, call: object = None) -> bytes:
         self.jobs.append((job, task, what, pages))
@@ -112,7 +113,7 @@ def test_the_answer_says_what_the_page_is(parts: Any):
     assert set(answer.seconds) == {"read", "layout", "vlm", "blocks", "write"}
     assert (answer.seconds["layout"], answer.seconds["vlm"], answer.seconds["blocks"]) == (0.25, 0.5, 0.0)
     assert json.loads(answer.entry) == {"prunedResult": {}, "markdown": {"text": "a", "images": {}}}
-    assert parts.work.pixels == 0 and parts.run_of.request_id == "request-p5"
+    assert parts.work.pixels == 0 and parts.task_of.request_id == "request-p5"
     assert [(job, what) for job, _, what, _ in parts.jobs] == [("read", "file: page 5: reading the VLM's answers")]
 
 
@@ -121,12 +122,18 @@ def test_the_answer_says_what_the_page_is(parts: Any):
 @pytest.mark.parametrize("places", [None, "cells"])
 def test_what_is_asked_for_reaches_the_page(parts: Any, small_print: bool, text_layer: str, places: Any):
     do(parts, task(small_print=small_print, text_layer=text_layer, places=places))
-    run = parts.run_of
+    asked = parts.task_of
     own = text_layer != "off"
     assert parts.readings == [(DOCUMENT, 4, own)]
-    assert (run.own_text, run.text_layer) == ((("characters", True), "prefer") if own else (None, "off"))
-    assert run.reading == (SMALL_PRINT if small_print else BlockReading())
-    assert (run.places, run.listener) == (places, None)
+    assert (asked.own_text, asked.options.textLayer) == ((("characters", True), "prefer") if own else (None, "off"))
+    assert asked.reading == (SMALL_PRINT if small_print else BlockReading())
+    assert (asked.options.places, parts.run_of.listener) == (places, None)
+
+
+def test_a_page_that_says_nothing_has_no_text_of_its_own(parts: Any, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(page_work, "OwnText", lambda characters, picture: "")
+    do(parts, task(text_layer="check"))
+    assert parts.task_of.own_text is None
 
 
 def test_only_pages_that_are_not_joined_tell_their_parts_early(parts: Any):
