@@ -24,6 +24,7 @@ from docparser.page.paddlex_private import (
 from docparser.page.question import Question
 
 SPOTTING, TABLE = "spotting", "table"
+FORMULAS = ("display_formula", "formula")  # labels of those that are blocks by themselves
 LEAST_PIXELS, MOST_PIXELS = 112_896, 1_003_520  # of a crop, where the request says nothing
 
 
@@ -82,7 +83,7 @@ def apart(boxes: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
     return [box for box in boxes if box["label"] != "reference"]
 
 
-def blocks_of(
+def page_blocks(
     page: np.ndarray,
     boxes: list[dict[str, Any]],
     figures: list[dict],

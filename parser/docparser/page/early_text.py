@@ -15,11 +15,11 @@ from typing import Any
 from docparser.contract.schemas import OutputOptions
 from docparser.errors import ParserError
 from docparser.page.answers import Answers
-from docparser.page.blocks import Blocks
+from docparser.page.blocks import FORMULAS, Blocks
 from docparser.page.paddlex_private import PaddleOCRVLBlock, PaddleOCRVLResult, markdown_of_blocks
 from docparser.page.run import Replies
 
-FORMULAS, FORMULA_NUMBER = ("display_formula", "formula"), "formula_number"
+FORMULA_NUMBER = "formula_number"
 BEFORE = "before"  # a label of our own: what stands before the part, so that PaddleX parts the two
 
 

@@ -30,8 +30,7 @@ from docparser.errors import NotReady
 from docparser.page import own_text_step
 from docparser.page.alignment import Alignment
 from docparser.page.answers import Answers
-from docparser.page.blocks import TABLE, Blocks, apart, blocks_of
-from docparser.page.early_text import FORMULAS
+from docparser.page.blocks import FORMULAS, TABLE, Blocks, apart, page_blocks
 from docparser.page.frozen import Known, freeze, frozen_blocks
 from docparser.page.ground import Ground, ground_of
 from docparser.page.layout_model import LayoutModel, paddle_config
@@ -107,7 +106,7 @@ class PageLoop:
         boxes = apart(layout["boxes"])
         grown = own_text_step.grown(own, mode, boxes)
         labelled = task.reading.label(grown.boxes, len(upright))
-        cut = blocks_of(upright, labelled, figures, settings, options, grown.further)
+        cut = page_blocks(upright, labelled, figures, settings, options, grown.further)
         taken = own_text_step.taken(own, mode, cut, boxes, task.reading.own_table)
         blocks = taken.blocks
         if run.listener is not None:

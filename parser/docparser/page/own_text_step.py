@@ -24,11 +24,11 @@ from docparser.own_text.lines import Line
 from docparser.own_text.page_text import BlockText, OwnText, paragraphs
 from docparser.own_text.truth import Doubt
 from docparser.page.alignment import TABLE_MARKS, TEXT_MARKS, Alignment, is_misread, repaired
-from docparser.page.blocks import Blocks
+from docparser.page.blocks import FORMULAS, Blocks
 from docparser.page.provenance import PAGE, VLM, Origin
 from docparser.page.question import TABLE_PROMPT, TEXT_PROMPT
 from docparser.page.run import OwnTable, Settled
-from docparser.places.box import around
+from docparser.places.box import Sides, around
 from docparser.vlm.client import Reply
 
 CHECK, PREFER = "check", "prefer"
@@ -37,7 +37,6 @@ PLAIN = frozenset({
     "abstract", "algorithm", "aside_text", "content", "doc_title", "figure_title", "footer", "footnote", "header",
     "number", "paragraph_title", "reference_content", "text", "vertical_text", "vision_footnote",
 })  # fmt: skip
-FORMULA_LABELS = ("inline_formula", "display_formula", "formula")
 BASE = re.compile(r"[^\W\d_]|.*[)\]|]")  # a single letter, or what ends in a bracket
 SIGNS_OF_EXPONENTS = re.compile(r"[\d()\[\]+=\-\u2212\u2013]")  # among letters
 BROKEN_NUMBER = re.compile(r"\d[./]\d")
@@ -50,8 +49,6 @@ MOST_NOTES, MOST_TOLD, LONGEST = 10, 3, 60  # blocks of a page; differences of a
 DIFFERS = "differs"  # the VLM's text and the page's own
 OUTSIDE = "outside"  # the page has text in no block
 HIDDEN = "hidden"  # the page has text that is not seen on it
-
-Sides = Sequence[float]  # left, top, right, bottom
 
 
 @dataclasses.dataclass(frozen=True)
@@ -180,7 +177,7 @@ def _plain(
 ) -> list[tuple[list[int], BlockText]]:
     """Blocks that are words and nothing else, with what the page says of them. Blocks that hold words of each other
     are read as one: the first has the text of all, the others are empty."""
-    formulas = [box["coordinate"] for box in boxes if box["label"] in FORMULA_LABELS]
+    formulas = [box["coordinate"] for box in boxes if box["label"] in ("inline_formula", *FORMULAS)]
     words = [number for number in blocks.questions if _is_words(number, blocks, said[number], formulas)]
     found = []
     for together in _clusters(words, blocks, said):

@@ -30,8 +30,8 @@ from docparser.vlm.repetition import BAND, TEXT
 
 Request = dict[str, Any]
 Join = Callable[[list[str]], str]  # of the texts of a block's parts
-Box = tuple[float, float, float, float]  # left, top, right, bottom in pixels of the page
-Said = Callable[[Sequence[Box]], list[BlockText]]
+# Of boxes (left, top, right, bottom in pixels of the page).
+Said = Callable[[Sequence[tuple[float, float, float, float]]], list[BlockText]]
 # Of captions.
 ABOVE = ("image", "chart")
 NEAR = 0.04  # of the page's height: between a figure and its caption

@@ -27,7 +27,7 @@ from docparser.vlm.repetition import PAGE
 from docparser.weights import pipeline_file, served_model
 from docparser.whole_page.recipe import FORMULA, SPOTTING, Recipe
 
-Box = tuple[int, int, int, int]  # left, top, right, bottom in pixels of the page
+PixelSides = tuple[int, int, int, int]  # left, top, right, bottom in pixels of the page
 # What is more than paragraphs, beginning with a line of its own but for tables. What has no end goes on to the text's.
 PIECES = re.compile(
     r"""(?P<table> <table\b (?:.*?</table>|.*) )
@@ -53,7 +53,7 @@ class WholePageBlock:
 
     label: str
     content: str
-    box: Box
+    box: PixelSides
     title_level: int | None = None
 
     def frozen(self, certainty: Certainty | None) -> dict[str, Any]:
@@ -61,12 +61,12 @@ class WholePageBlock:
         return frozen_block(self.label, self.box, known, content=self.content, title_level=self.title_level)
 
 
-def blocks_of(markdown: str, page: Box) -> list[WholePageBlock]:
+def blocks_in(markdown: str, page: PixelSides) -> list[WholePageBlock]:
     """In reading order. Each has the box of the page, since Markdown says no places."""
     return list(_blocks(_bare(markdown), page))
 
 
-def formula_of(latex: str, page: Box) -> list[WholePageBlock]:
+def formula_of(latex: str, page: PixelSides) -> list[WholePageBlock]:
     """The answer of a page that is one formula, whose signs it may leave out."""
     text = _bare(latex)
     if not text:
@@ -81,7 +81,7 @@ def _bare(answer: str) -> str:
     return fenced[1].strip() if fenced else text
 
 
-def _blocks(markdown: str, page: Box) -> Iterator[WholePageBlock]:
+def _blocks(markdown: str, page: PixelSides) -> Iterator[WholePageBlock]:
     at = 0
     for piece in PIECES.finditer(markdown):
         yield from _paragraphs(markdown[at : piece.start()], page)
@@ -102,7 +102,7 @@ def _blocks(markdown: str, page: Box) -> Iterator[WholePageBlock]:
     yield from _paragraphs(markdown[at:], page)
 
 
-def _paragraphs(text: str, page: Box) -> Iterator[WholePageBlock]:
+def _paragraphs(text: str, page: PixelSides) -> Iterator[WholePageBlock]:
     for paragraph in BLANK.split(text):
         if paragraph.strip():
             yield WholePageBlock("text", paragraph.strip("\n").rstrip(), page)
@@ -140,7 +140,7 @@ def texts_of(answer: str, ends: int, size: tuple[int, int]) -> tuple[list[WholeP
     return blocks, f"of what the VLM spotted there are {words}" if words else None
 
 
-def _box_of(corners: list[float], ends: int, size: tuple[int, int]) -> Box | None:
+def _box_of(corners: list[float], ends: int, size: tuple[int, int]) -> PixelSides | None:
     """The box in pixels, cut to the page; None where nothing of it is left."""
     left, right = sorted(_pixel(corner, ends, size[0]) for corner in corners[0::2])
     top, bottom = sorted(_pixel(corner, ends, size[1]) for corner in corners[1::2])
@@ -226,7 +226,7 @@ class WholePageReader:
         """The answer's blocks, and what is wrong with their places."""
         if task == SPOTTING:
             return texts_of(reply.text, self._recipe.places, size)
-        read = formula_of if task == FORMULA else blocks_of
+        read = formula_of if task == FORMULA else blocks_in
         return read(reply.text, (0, 0, *size)), None
 
 

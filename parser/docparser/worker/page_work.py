@@ -206,7 +206,7 @@ class PageWork:
                 entry = pictures(page.drawn(), image, max_side=self._max_side) if task.options.visualize else {}
                 frozen = None
                 if not task.options.restructurePages:
-                    data = self._read(task, page, entry, run)
+                    data = self._entry(task, page, entry, run)
                 else:
                     frozen = stored(page.frozen)
                     data = to_json(entry)
@@ -233,7 +233,7 @@ class PageWork:
         with self._lock:
             self.pixels += pixels
 
-    def _read(self, task: ParsePage, read: PageReading, entry: dict, run: PageRun) -> bytes:
+    def _entry(self, task: ParsePage, read: PageReading, entry: dict, run: PageRun) -> bytes:
         """The page's entry, whose pictures are in ``entry``. What is too large of it, but for its text, is noted."""
         options, number = task.options, task.index + 1
         images = encoded(pictures_of(read.frozen), self._max_side) if options.returnMarkdownImages else None

@@ -35,7 +35,7 @@ class Page:
 
     def __init__(self, boxes: list[Box], replies: dict[int, Reply], order: Any, answer: OutputOptions, **said: Any):
         from docparser.page.answers import Answers
-        from docparser.page.blocks import blocks_of
+        from docparser.page.blocks import page_blocks
         from docparser.page.early_text import EarlyText
         from docparser.page.frozen import Known, freeze, frozen_blocks
         from docparser.page.paddlex_private import gather_imgs
@@ -63,7 +63,7 @@ class Page:
             "markdown_ignore_labels": said.get("ignored", []),
         }
         figures = gather_imgs(image, found)
-        blocks = blocks_of(image, found, figures, settings, ParseOptions(layoutShapeMode="rect"))
+        blocks = page_blocks(image, found, figures, settings, ParseOptions(layoutShapeMode="rect"))
         early = EarlyText(answer, self._write, self._tell)
         early.laid_out(blocks, frozenset(), settings, 800)
         asked = list(blocks.questions)

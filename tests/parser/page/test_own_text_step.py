@@ -63,7 +63,7 @@ class Read:
     """A page of 800 x 1000 pixels read in a mode. ``replies``: the VLM's, by the blocks' labels."""
 
     def __init__(self, mode: str, own: SimulatedText | None, boxes: list[Boxed], replies: dict[str, Reply]) -> None:
-        from docparser.page.blocks import apart, blocks_of
+        from docparser.page.blocks import apart, page_blocks
         from docparser.page.own_text_step import grown, notes, settle, taken
 
         page = np.full((1000, 800, 3), 255, np.uint8)
@@ -78,7 +78,7 @@ class Read:
         found = apart(layout)
         more = grown(text, asked_for, found)
         options, settings = ParseOptions(layoutShapeMode="rect"), dict.fromkeys(flags, False)
-        made = taken(text, asked_for, blocks_of(page, more.boxes, [], settings, options, more.further), found)
+        made = taken(text, asked_for, page_blocks(page, more.boxes, [], settings, options, more.further), found)
         self.blocks = made.blocks
         labels = [block["label"] for block in self.blocks.cut]
         self.asked = [labels[number] for number in self.blocks.questions if number not in made.given]
