@@ -4,6 +4,7 @@ blocks stand that the layout model has not found."""
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
@@ -21,7 +22,7 @@ from docparser.page.loop import CHOSEN, PageLoop
 from docparser.page.own_text_step import Taken
 from docparser.page.provenance import PAGE, VLM, Certainty, Origin, Provenance, add_members, joined
 from docparser.page.question import Question
-from docparser.page.run import PageTask, Settled
+from docparser.page.run import PageRun, PageTask, Settled
 from docparser.vlm.client import Reply
 from docparser.vlm.failures import BlockNote
 
@@ -83,7 +84,8 @@ class TestSettings:
                 assert settings[f"use_{kind}_recognition"] is (kind == read and not layout)
             assert settings["return_layout_polygon_points"] is True
         assert page_loop()._settings(options(layoutShapeMode="rect"))["return_layout_polygon_points"] is False
-        (box,) = page_loop()._find_layout(PICTURE, {"use_layout_detection": False}, said, SimpleNamespace())["boxes"]
+        said, run = options(promptLabel=label), PageRun(contextlib.nullcontext)
+        (box,) = page_loop()._find_layout(PICTURE, {"use_layout_detection": False}, said, run)["boxes"]
         assert (box["label"], box["coordinate"], box["score"]) == (label or "ocr", [0, 0, 30, 40], 1)
 
 

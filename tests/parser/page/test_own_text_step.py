@@ -149,7 +149,8 @@ def test_a_mode(mode: str):
     read = Read(mode, SimulatedText(*SAID, doubts=LIES), BOXES, REPLIES)
     assert read.asked == asked
     assert read.texts == texts
-    assert read.origins == (origins or [None] * 5)
+    expected: list[Origin | None] = [*origins] or [None] * 5
+    assert read.origins == expected
     assert [note["kind"] for note in read.notes] == kinds
     assert "fraud" not in str(read.notes), "what is not true is told nowhere"
 

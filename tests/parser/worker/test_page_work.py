@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from docparser.contract.schemas import ParseOptions
+from docparser.contract.schemas import ParseOptions, TextLayer
 from docparser.documents.page import Page
 from docparser.documents.reader import Reading
 from docparser.documents.spool import Document
@@ -93,7 +93,7 @@ def parts(monkeypatch: pytest.MonkeyPatch) -> Any:
     return made
 
 
-def task(*, early: bool = False, small_print: bool = False, text_layer: str = "off", **options: Any) -> ParsePage:
+def task(*, early: bool = False, small_print: bool = False, text_layer: TextLayer = "off", **options: Any) -> ParsePage:
     settled = ParseOptions(**{"visualize": False, **options}, textLayer=text_layer)
     return ParsePage(DOCUMENT, 4, settled, "request", early, small_print)
 
@@ -120,7 +120,7 @@ def test_the_answer_says_what_the_page_is(parts: Any):
 @pytest.mark.parametrize("small_print", [False, True])
 @pytest.mark.parametrize("text_layer", ["off", "prefer"])
 @pytest.mark.parametrize("places", [None, "cells"])
-def test_what_is_asked_for_reaches_the_page(parts: Any, small_print: bool, text_layer: str, places: Any):
+def test_what_is_asked_for_reaches_the_page(parts: Any, small_print: bool, text_layer: TextLayer, places: Any):
     do(parts, task(small_print=small_print, text_layer=text_layer, places=places))
     asked = parts.task_of
     own = text_layer != "off"
