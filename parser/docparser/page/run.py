@@ -102,9 +102,9 @@ class Replied:
 
     @property
     def answered(self) -> int:
-        """Blocks that have been read."""
+        """Blocks that have been read, be it one of their parts."""
         replies = self.replies.values()
-        return sum(reply.note is None or reply.note.has_text or bool(reply.text) for reply in replies)  # of a part
+        return sum(reply.note is None or reply.note.has_text or bool(reply.text) for reply in replies)
 
     @property
     def tokens(self) -> tuple[int, int]:

@@ -146,26 +146,24 @@ def _join(pages: list, known: list[Known], options: OutputOptions) -> list[Page]
         relevel_titles=options.relevelTitles,
         concatenate_pages=isinstance(options, RestructureRequest) and options.concatenatePages,
     )
-    origins = provenance.joined(
-        [block for result in results for block in result["parsing_res_list"]], [one.provenance for one in known]
-    )
-    levels_of_pages = outlines(results) if options.relevelTitles else [{}] * len(results)
-    joined = []
-    for result, levels_of in zip(results, levels_of_pages, strict=True):
-        now = []
-        for place, block in enumerate(result["parsing_res_list"]):
-            before = known[block.global_block_id]
-            now.append(
-                Known(
-                    origins[block.global_block_id],
-                    # A table that went on from the page before has no text left, and no rows.
-                    before.head_rows if block.content else 0,
-                    before.ground,
-                    levels_of.get(place, 0),
-                )
-            )
-        joined.append(Page(result, now, outlined=options.relevelTitles))
-    return joined
+    blocks = [block for result in results for block in result["parsing_res_list"]]
+    origins = provenance.joined(blocks, [one.provenance for one in known])
+    levels_by_page = outlines(results) if options.relevelTitles else [{}] * len(results)
+
+    def now(block: Any, level: int) -> Known:
+        before = known[block.global_block_id]
+        # A table that went on from the page before has no text left, and no rows.
+        rows = before.head_rows if block.content else 0
+        return Known(origins[block.global_block_id], rows, before.ground, level)
+
+    return [
+        Page(
+            result,
+            [now(block, levels_of.get(place, 0)) for place, block in enumerate(result["parsing_res_list"])],
+            outlined=options.relevelTitles,
+        )
+        for result, levels_of in zip(results, levels_by_page, strict=True)
+    ]
 
 
 def outlines(results: Iterable[Any]) -> list[dict[int, int]]:
