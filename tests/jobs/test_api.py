@@ -82,6 +82,10 @@ def test_another_version_than_asked_for_is_never_silent(parser):
             {"optionalPayload": '{"promptLabel": "spotting"}'},
             "promptLabel: 'spotting' is no task of PaddleOCR-VL, which is served here and knows ocr, table, formula",
         ),
+        (
+            {"optionalPayload": '{"useDocUnwarping": true}'},
+            "useDocUnwarping: this service has no model for it; send false",
+        ),
         ({"model": "PP-OCRv5"}, "'PP-OCRv5' is not served"),
         ({"model": "PP-StructureV3"}, "'PP-StructureV3' is not served"),
         ({"pageRanges": "3-1"}, "pageRanges"),

@@ -35,6 +35,7 @@ ALLOWED: dict[str, set[str]] = {
     "outline": set(),
     "html_tables": set(),
     "places": set(),
+    "places.grids": {"places"},
     "clients": {"contract", "errors", "logs", "postgres", "settings"},
     "connections": {"clients", "settings"},
     "opening": set(),
@@ -48,10 +49,10 @@ ALLOWED: dict[str, set[str]] = {
     "layout": {"layout.operators"},
     "vlm": {"errors", "settings", "traces"},
     "page": {
-        *("contract", "errors", "html_tables", "layout", "own_text", "places", "sandbox", "settings"),
-        *("traces", "vlm", "weights"),
+        *("contract", "errors", "html_tables", "layout", "own_text", "places", "places.grids"),
+        *("sandbox", "settings", "traces", "vlm", "weights"),
     },
-    "small_print": {"own_text", "page", "places", "vlm"},
+    "small_print": {"own_text", "page", "places", "places.grids", "vlm"},
     "whole_page": {"contract", "errors", "layout", "page", "settings", "vlm", "weights"},
     "worker": {
         "contract",
@@ -118,7 +119,7 @@ ALLOWED: dict[str, set[str]] = {
 # Of these packages, others may import only the named modules: plain data, and the handle of the process.
 DOORS = {
     "worker": {"worker.messages", "worker.process"},
-    "small_print": {"small_print.grid", "small_print.reading"},
+    "small_print": {"small_print.reading"},
 }
 
 # What comes from outside: its top-level name -> who may import it.
