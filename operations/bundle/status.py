@@ -6,7 +6,6 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import json
-import os
 import re
 import sys
 import time
@@ -23,7 +22,6 @@ from bundle.compose.images import hardware
 from bundle.origin import UNKNOWN
 from bundle.paths import VALUES
 from bundle.progress import last_line, step
-from bundle.settings import LocalSettings
 from tool_errors import FAILED, ServiceError, run
 
 SAMPLE = re.compile(r"^(docparser_[a-z_]+)(?:\{[^}]*\})? (\S+)$", re.MULTILINE)
@@ -193,7 +191,7 @@ def disk() -> Line:
 
 def look() -> list[Line]:
     """Every line. Raises ServiceError where the engine does not answer."""
-    parser = LocalSettings.load(os.environ).parser_url
+    parser = parser_client.address(VALUES)
     rows = project.containers()
     lines = [container(name, rows.get(name)) for name in ("vlm", "parser")]
     if "vlm-next" in rows:
