@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 from bundle.preflight import driver
@@ -38,7 +39,7 @@ class Node(Machine):
     """A node of recorded outputs below a scratch folder; `answers` maps the begin of a command to its output."""
 
     def __init__(self, folder: Path, sample: str | None, **values: str) -> None:
-        self.free, self.lacks = True, list[str]()
+        self.port_error, self.lacks = 0, list[str]()
         super().__init__({"NPU_IDS": "0-1", "MODELS_DIR": str(folder / "models"), **values}, folder)
         for name, text in FILES.items():
             self.put(name, text)
@@ -107,8 +108,8 @@ class Node(Machine):
     def same_disk(self, one: Path, other: Path) -> bool:
         return one == other
 
-    def port_is_free(self, host: str, port: int) -> bool:
-        return self.free
+    def port_trouble(self, host: str, port: int) -> OSError | None:
+        return OSError(self.port_error, os.strerror(self.port_error)) if self.port_error else None
 
 
 def by_check(machine: Machine) -> dict[str, Finding]:
