@@ -44,8 +44,9 @@ INTRODUCTION = """# Settings
 
 These are all settings of all services. Write them into `.env`, which is read as Compose reads it, or set them in the
 environment, which wins; in Kubernetes into the ConfigMaps ([kubernetes.md](kubernetes.md)). An empty value is an unset
-one. An unknown name with one of our prefixes (`PARSER_`, `VLM_`, `LAYOUT_`, `CORPUS_`, `WATCHDOG_`) stops
-the start, and so does a wrong value; `scripts/preflight.sh` finds both.
+one. A wrong value stops the start. So does an unknown name with one of our prefixes (`PARSER_`, `VLM_`, `LAYOUT_`,
+`CORPUS_`, `WATCHDOG_`) in Kubernetes and without containers. Compose passes only names that it knows: a misspelt one
+in `.env` reaches no container. `scripts/preflight.sh` finds both, `scripts/status.sh` unknown names.
 
 In containers a path is one inside them, and these are fixed: {fixed}.
 """
