@@ -111,7 +111,6 @@ BUILDS = (
 LOCAL_MODE = (
     Setting("VLM_HOST", "127.0.0.1", "Address of the VLM server."),
     Port("VLM_PORT", "8000", "Its port."),
-    Setting("LAYOUT_HOST", "127.0.0.1", "Address that the layout server listens on."),
     Whole(
         "READY_TIMEOUT",
         "900",

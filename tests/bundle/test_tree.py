@@ -134,7 +134,7 @@ def test_compose_env_example_and_the_guide_know_the_same_settings(name: str):
     assert compose_settings() - of_scripts <= documented, "compose reads what the guide does not name"
     assert example <= documented, ".env.example names what the guide does not"
     local_only = {
-        *("VLM_HOST", "VLM_PORT", "LAYOUT_HOST", "LAYOUT_PORT", "READY_TIMEOUT", "ENVS_DIR", "RUN_DIR"),
+        *("VLM_HOST", "VLM_PORT", "LAYOUT_PORT", "READY_TIMEOUT", "ENVS_DIR", "RUN_DIR"),
         *("VLM_URL", "PARSER_DATA_DIR", "PARSER_CACHE_DIR", "PARSER_SPOOL_DIR", "PARSER_PUBLISHED_ADDRESS"),
     }
     assert documented - compose_settings() == local_only, "the guide names what compose does not read"
