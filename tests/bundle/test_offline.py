@@ -5,6 +5,7 @@ engine are in tests/images/cpu/test_offline.py."""
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import subprocess
 import tarfile
@@ -131,6 +132,19 @@ def test_without_settings_they_are_made_for_the_archives_images(folders: tuple[P
     (new / ".env").write_text("STACK=0.11.1\n")
     takeover.begin(new, SETTINGS)
     assert (new / ".env").read_text() == "STACK=0.11.1\n"
+
+
+def test_settings_are_made_whole_or_not_at_all(folders: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch):
+    def full(path: Path, data: bytes) -> None:
+        path.touch()
+        raise OSError(errno.ENOSPC, "No space left on device", str(path))
+
+    _, new = folders
+    before = sorted(new.iterdir())
+    monkeypatch.setattr(Path, "write_bytes", full)
+    with pytest.raises(OSError, match="No space left"):
+        takeover.begin(new, SETTINGS)
+    assert sorted(new.iterdir()) == before
 
 
 @pytest.fixture
