@@ -9,8 +9,8 @@ PARSER_CONTAINER = (
     Setting(
         "PARSER_MEM_LIMIT",
         "",
-        "Memory limit of the parser container: 8 GiB, 0.7 GiB for each worker, and PARSER_MAX_BODIES_MIB. 12g are "
-        "enough for 4 workers, 24g for 16; with less the parser starts fewer.",
+        "Memory limit of the parser container: 9 GiB, of which PARSER_MAX_BODIES_MIB is 1, and 0.7 GiB for each "
+        "worker. 12g are enough for 4 workers, 24g for 16; with less the parser starts fewer.",
         shown="12g, Ascend 24g",
     ),
 )
