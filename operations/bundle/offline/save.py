@@ -24,8 +24,6 @@ from bundle_version import VERSION
 from served_weights.manifest import digest
 from tool_errors import ROOM, ToolError
 
-GIB = 2**30
-
 
 def made_for(weights: bool) -> dict[str, str]:
     """The settings by which a node takes these images, and no others, and the `weights` that travel with them."""
@@ -38,7 +36,7 @@ def made_for(weights: bool) -> dict[str, str]:
 def lacking(folder: Path, needed: int) -> str:
     """What to say where fewer bytes than `needed` are free in a folder; an empty text where they are."""
     free = shutil.disk_usage(folder).free
-    return "" if free >= needed else f"{folder}: {free / GIB:.1f} GiB are free, and {needed / GIB:.1f} are needed"
+    return "" if free >= needed else f"{folder}: {free / 2**30:.1f} GiB are free, and {needed / 2**30:.1f} are needed"
 
 
 def save(archive: Path, images: list[str], weights: bool, key: Path | None = None, parts: Parts | None = None) -> None:
@@ -106,4 +104,4 @@ def save(archive: Path, images: list[str], weights: bool, key: Path | None = Non
         signature.sign(archive, key)
     if warning := old_plugin(plugin):
         say(f"WARNING: {warning}")
-    say(f"{archive}: {archive.stat().st_size / GIB:.1f} GiB, {len(images)} images, {len(files)} files")
+    say(f"{archive}: {archive.stat().st_size / 2**30:.1f} GiB, {len(images)} images, {len(files)} files")
