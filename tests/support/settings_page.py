@@ -48,7 +48,8 @@ one. A wrong value stops the start. So does an unknown name with one of our pref
 `CORPUS_`, `WATCHDOG_`) in Kubernetes and without containers. Compose passes only names that it knows: a misspelt one
 in `.env` reaches no container. `scripts/preflight.sh` finds both, `scripts/status.sh` unknown names.
 
-In containers a path is one inside them, and these are fixed: {fixed}.
+Without containers a relative path begins in the checkout. In containers a path is one inside them, and these are fixed:
+{fixed}.
 """
 HEADS = {
     "English": "| setting | default | values | meaning |\n|---|---|---|---|",
