@@ -33,6 +33,8 @@ def check_port(machine: Machine) -> Iterator[Finding]:
     error = machine.port_trouble(host, port)
     if error is None:
         yield passed("port", f"{port} on {host} is free")
+    elif error.errno in (errno.EADDRINUSE, errno.EACCES) and is_ours(machine):
+        yield passed("port", f"{port} on {host} is our parser's")
     elif error.errno == errno.EACCES:
         said = f"this user may not listen on {port}, so whether it is free on {host} is not known"
         yield Finding("WARN", "port", said, "a user who may, to check it", AS_ROOT)
@@ -44,8 +46,6 @@ def check_port(machine: Machine) -> Iterator[Finding]:
             "an address of this node, or 0.0.0.0 for all",
             "ip address shows this node's; set PARSER_BIND in .env",
         )
-    elif is_ours(machine):
-        yield passed("port", f"{port} on {host} is our parser's")
     else:
         yield Finding(
             "FAIL",

@@ -14,9 +14,10 @@ from bundle.preflight.machine import Finding
 from tests.bundle.preflight.node import Node, by_check
 
 
-def test_a_port_that_our_own_parser_holds(tmp_path: Path):
+@pytest.mark.parametrize("number", [errno.EADDRINUSE, errno.EACCES])
+def test_a_port_that_our_own_parser_holds(tmp_path: Path, number: int):
     node = Node(tmp_path, "a3")
-    node.port_error = errno.EADDRINUSE
+    node.port_error = number
     node.answers["docker", "compose"] = '{"State":"running"}\n'
     assert by_check(node)["port"] == Finding("PASS", "port", "8080 on 127.0.0.1 is our parser's")
 
