@@ -14,7 +14,7 @@ import pytest
 
 from docparser.convert import docling
 from docparser.convert.chunks import estimate
-from docparser.convert.document import ResultDocument
+from docparser.convert.document import ResultDocument, ResultPage
 from docparser.convert.formats import convert
 from docparser.convert.names import FORMATS, Format, How
 from docparser.convert.table_joins import goes_on
@@ -332,6 +332,11 @@ def test_only_a_header_is_left_out_where_it_is_printed_again():
     assert convert(both, "md").decode().count("<td></td>") == 4
 
 
+SIDE = "".join(f"<tr><th>{name}</th><td>1</td></tr>" for name in ("a", "b"))
+TWO = '<tr><td rowspan="2">Day</td><td colspan="2">Hours</td></tr>' + row("In", "Out")
+GROUP = '<tr><td rowspan="2">North</td><td>1</td></tr>' + row("2")
+
+
 @pytest.mark.parametrize(
     ("first", "second", "repeated"),
     [
@@ -339,10 +344,17 @@ def test_only_a_header_is_left_out_where_it_is_printed_again():
         (HEAD + row("a", "b"), row("c", "d"), 0),
         (HEAD + row("a", "b"), HEAD, 0),  # one row at least stays
         (HEAD + row("a", "b"), HEAD + row("a", "b"), 1),  # only the header is repeated
-        (row("x", "y") + row("a", "b"), row("x", "y") + row("a", "b") + row("c", "d"), 2),
+        (row("x", "y") + row("a", "b"), row("x", "y") + row("a", "b") + row("c", "d"), 1),  # no header is known
         (row("", "") + row("a", "b"), row("", "") + row("c", "d"), 0),
         (HEAD + row("a", "b"), row("a", "b", "c"), None),
         (HEAD + row("a", "b"), "", None),
+        (HEAD + row("a", "b"), "<tr><th>Town</th><th>People</th></tr>" + row("c", "d"), None),  # a header of its own
+        (row("a", "b"), HEAD + row("c", "d"), None),
+        (row("Well", "March") + row("a", "b"), HEAD + row("c", "d"), 1),  # found on one page only
+        (HEAD + SIDE, HEAD + SIDE, 1),  # headers of rows are no header
+        (TWO + row("a", "b", "c"), TWO + row("a", "b", "d"), 2),
+        (TWO + row("a", "b", "c"), TWO.replace("Out", "Off") + row("a", "b", "d"), 0),  # half of it cannot go
+        (GROUP, GROUP, 0),
     ],
 )
 def test_how_many_rows_are_a_header_that_is_printed_again(first: str, second: str, repeated: int | None):
@@ -369,8 +381,57 @@ def test_tables_stay_apart_where_that_is_asked_for():
     ],
 )
 def test_other_tables_stay_where_they_are(first, second):
-    whole = document(page(("text", "x"), markdown=first), page(("text", "x"), markdown=second))
+    """Of the Markdown, whose page has no blocks; and where its tables are not those of the blocks."""
+    whole = ResultDocument("d", [ResultPage(text, {}) for text in (first, second)], {})
     assert convert(whole, "md").decode() == f"{first.strip()}\n\n{second.strip()}\n"
+    blocks = [("table", table(row("a", "b")))]
+    whole = document(page(*blocks, markdown=first), page(*blocks, markdown=f"{second}\n\nmore"))
+    assert convert(whole, "md").decode().startswith(f"{first.strip()}\n\n{second.strip()}")
+
+
+def test_tables_of_pages_that_a_vlm_wrote_as_markdown_go_on():
+    texts = [f"Wells\n\n{MILL}", f"{FARM}\n\nafter", YARD]
+    whole = ResultDocument("d", [ResultPage(text, {}) for text in texts], {})
+    assert convert(whole, "md").decode().count("<table") == convert(whole, "html").decode().count("<table") == 2
+    entries = [page(("text", text)) for text in (texts[0], FARM, YARD)]
+    for entry in entries:
+        entry["prunedResult"]["model_settings"] = {"prompt_label": "document"}
+    assert [convert(document(*entries), format).decode().count("<table") for format in ("md", "html")] == [1, 1]
+
+
+DAYS = [row(day, "8") for day in ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday")]
+WEEK = table(row("Day", "Hours"), *DAYS, row("Total", "40"))
+
+
+@pytest.mark.parametrize("heads", [0, 1])
+def test_rows_that_two_pages_have_alike_are_no_header(heads: int):
+    """Headers are found by their print, so an evenly ruled form has none."""
+    entries = [page(("table", WEEK)) for _ in "ab"]
+    for entry in entries:
+        entry["tableHeads"] = [{"block_id": 0, "rows": heads}] if heads else []
+    whole = document(*entries)
+    for format in ("md", "html"):
+        text = convert(whole, format).decode()
+        assert (text.count("<table"), text.count("Day<"), text.count("Monday<")) == (1, 1, 2)
+    (sheet,) = openpyxl.load_workbook(io.BytesIO(convert(whole, "xlsx"))).worksheets
+    assert [cell.value for cell in sheet["A"]].count("Monday") == 2 and sheet.max_row == 13
+    (chunk,) = chunks(*entries)
+    assert chunk["text"].count("Monday") == 2 and chunk["text"].count("Day ") == 1
+
+
+def test_tables_with_headers_of_their_own_stay_apart():
+    entries = [page(("table", table(row(*head), row("a", "1")))) for head in (("Name", "Age"), ("City", "People"))]
+    for entry in entries:
+        entry["tableHeads"] = [{"block_id": 0, "rows": 1}]
+    whole = document(*entries)
+    assert convert(whole, "md").decode().count("<table") == convert(whole, "html").decode().count("<table") == 2
+    assert 'scope="row"' not in convert(whole, "html").decode() and len(chunks(*entries)) == 2
+
+
+def test_letters_that_are_two_as_small_ones_move_no_rows():
+    """A Turkish capital I with a dot is two characters as a small letter."""
+    entry = page(("text", "\u0130" * 40), ("table", MILL))
+    assert convert(document(entry, page(("table", YARD))), "md").decode().count("<table") == 1
 
 
 def test_pictures_in_the_same_place_of_two_pages_are_two():
