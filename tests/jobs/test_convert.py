@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import html
 import io
 import re
 import zipfile
@@ -60,6 +61,32 @@ def test_hostile_markdown_is_harmless_as_html():
 def test_formulas_become_mathml_and_prices_stay():
     page = to_html.page_html(document("costs $5 and $10, $ x^{2} $\n\n$$\\frac{a}{b}$$\n").pages[0])
     assert "costs $5 and $10" in page and page.count("<math") == 2 and "<mfrac>" in page
+
+
+@pytest.mark.parametrize(
+    ("latex", "rows"),
+    [
+        (r"\begin{aligned}a&=b\\c&=d\end{aligned}", "a|=b\nc|=d"),
+        (r"\left\{\begin{aligned}[t]a&=b\\[2pt]&=d\\\end{aligned}\right.", "{a|=b\n|=d"),
+        (r"\begin{gathered}a=b\\c=d\end{gathered}", "a=b\nc=d"),
+        (r"\begin{split}a&=b\\c&=d\end{split}", "a|=b\nc|=d"),
+        (r"\begin{align}a&=b\\c&=d\end{align}", "a|=b\nc|=d"),  # without numbers that nobody printed
+        (r"\begin{alignedat}{2}a&=b\\c&=d\end{alignedat}", "a|=b\nc|=d"),
+        (r"\begin{eqnarray*}a&=&b\\c&=&d\end{eqnarray*}", "a|=|b\nc|=|d"),
+        (r"\begin{multline}a\\+b\end{multline}", "a\n+b"),
+        (r"a\\b", "a\nb"),
+        (r"\begin{array}[t]{ll}a&b\\c&d\end{array}", "a|b\nc|d"),
+        (r"\begin{dcases}a&b\\c&d\end{dcases}", "{a|b\nc|d"),
+        (r"\begin{aligned}a&=2\&3\end{aligned}", "a|=2&3"),
+    ],
+)
+def test_rows_of_formulas_are_rows_in_html(latex: str, rows: str):
+    """A browser knows neither line breaks in a formula nor signs to line up at."""
+    math = re.search("<math.*</math>", to_html.page_html(document(f"$${latex}$$").pages[0]))
+    assert math and math[0].count("<mtable") == 1
+    said = re.sub("<[^<>]*>", "", math[0].replace("</mtd><mtd", "|</mtd><mtd").replace("</mtr><mtr", "\n</mtr><mtr"))
+    assert html.unescape(said) == rows
+    assert math[0].count('columnalign="right"') == (0 if "|" not in rows or "a|b" in rows else rows.count("\n") + 1)
 
 
 def test_blocks_and_cells_from_right_to_left_take_their_own_direction_in_html():

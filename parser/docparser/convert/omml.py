@@ -37,8 +37,12 @@ def omml(mathml: Element, *, display: bool) -> Element:
 
 def _row(parts: Sequence[Element]) -> list[Element]:
     parts = _flat(parts)
-    if any(part.get("linebreak") == "newline" for part in parts):
+    if any(_breaks(part) or part.tag == "malignmark" for part in parts):
         return [_lines(parts)]
+    return _line(parts)
+
+
+def _line(parts: Sequence[Element]) -> list[Element]:
     if len(parts) > 1 and _opens(parts[0]):
         closed = parts[-1].get("form") == "postfix"
         return [_fence(_text(parts[0]), parts[1:-1] if closed else parts[1:], _text(parts[-1]) if closed else "")]
@@ -71,7 +75,7 @@ def _flat(parts: Sequence[Element]) -> list[Element]:
 def _translated(part: Element) -> list[Element]:
     if part.tag in ("mrow", "mstyle", "mpadded", "math", "mtd"):
         return _row(list(part))
-    if part.tag in ("mi", "mn", "mo", "mtext", "mspace"):
+    if part.tag in ("mi", "mn", "mo", "mtext", "mspace", "malignmark"):
         return [_run(part)]
     if part.tag not in TRANSLATED:
         raise Untranslatable(part.tag)
@@ -179,11 +183,11 @@ def _matrix(part: Element) -> Element:
 def _lines(parts: Sequence[Element]) -> Element:
     """Formulas one below the other. Word lines them up at ``&``, too."""
     array, line = _node("eqArr"), list[Element]()
-    for part in [*parts, Element("mspace", linebreak="newline")]:
-        if part.get("linebreak") != "newline":
+    for part in parts if _breaks(parts[-1]) else [*parts, Element("mspace", linebreak="newline")]:
+        if not _breaks(part):
             line.append(part)
         else:
-            SubElement(array, _name("e")).extend(_row(line))
+            SubElement(array, _name("e")).extend(_line(_flat(line)))
             line = []
     return array
 
@@ -214,6 +218,10 @@ def _large(part: Element) -> bool:
         return False
     base = part if part.tag == "mo" else next(iter(part), part)
     return base.tag == "mo" and base.text in LARGE
+
+
+def _breaks(part: Element) -> bool:
+    return part.get("linebreak") == "newline"
 
 
 def _opens(part: Element) -> bool:

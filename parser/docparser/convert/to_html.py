@@ -35,7 +35,8 @@ ATTRIBUTES = {
     "math": {"display"},
     "mo": {"stretchy", "fence", "separator", "form", "largeop", "movablelimits"},
     "mspace": {"width"},
-    "mtable": {"columnalign"},
+    "mtable": {"displaystyle"},
+    "mtd": {"columnalign"},
     "mi": {"mathvariant"},
     "mstyle": {"displaystyle", "scriptlevel"},
     "mover": {"accent"},
@@ -51,6 +52,7 @@ body { max-width: 46rem; margin: 2rem auto; padding: 0 1rem; font: 1rem/1.6 syst
 table { border-collapse: collapse; margin: 1rem 0; display: block; overflow-x: auto; }
 td, th { border: 1px solid #8888; padding: .3rem .6rem; vertical-align: top; }
 img { max-width: 100%; } pre { font: inherit; white-space: pre-wrap; } math[display="block"] { margin: 1rem 0; }
+mtd[columnalign="left"] { text-align: left; } mtd[columnalign="right"] { text-align: right; padding-right: 0; }
 hr.page { border: 0; border-top: 1px dashed #8888; margin: 2rem 0; }
 """
 BEFORE = """<!doctype html>
