@@ -179,8 +179,8 @@ def test_formulas_become_words_own(latex, expected):
 def test_what_word_has_no_such_thing_for_stays_latex():
     with pytest.raises(Untranslatable, match="menclose"):
         shape("\\cancel{x}")
-    document = opened("so $\\cancel{x}^2$ is, and $\\frac{a$ too")
-    assert document.paragraphs[0].text == "so \\cancel{x}^2 is, and \\frac{a too"
+    document = opened("so $\\cancel{x}^2$ is, and $\\frac{a$ too, $\\sum^\\def\\a{}$ as well")
+    assert document.paragraphs[0].text == "so \\cancel{x}^2 is, and \\frac{a too, \\sum^\\def\\a{} as well"
 
 
 HOSTILE = (

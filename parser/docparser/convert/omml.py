@@ -156,7 +156,8 @@ def _under_over(part: Element) -> Element:
 
 
 def _sum(part: Element, over: Sequence[Element]) -> Element:
-    base, *limits = list(part) or [part]
+    count = 1 if part.tag == "mo" else 3 if part.tag in ("msubsup", "munderover") else 2
+    base, *limits = _arguments(part, count) if len(part) else [part]
     first, second = ([*limits, None, None])[:2] if part.tag not in ("msup", "mover") else (None, limits[0])
     properties = {
         "chr": _text(base),
