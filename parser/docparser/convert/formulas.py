@@ -1,32 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Formulas in Markdown: found, taken out before the Markdown is read, and put back as MathML afterwards.
-
-They are found in one pass, so time grows with the text's length, whatever it holds. A regular expression with an
-opening and a closing mark would look for the closing one from every opening one anew, which takes the square of the
-length where there is none. Here a search for a mark begins where the last one ended.
-``web/static/formula_scanner.js`` does the same in the browser.
-"""
+"""Formulas in Markdown: taken out before the Markdown is read, and put back as MathML afterwards."""
 
 from __future__ import annotations
 
-import dataclasses
 import html
 import re
-from collections.abc import Callable, Iterator
 from xml.etree import ElementTree
 
 from docparser.convert.names import writable
+from docparser.formula_signs import formulas_in
 
-DISPLAY_MARKS = {"$$": "$$", "\\[": "\\]"}
-DISPLAY_OPENS = re.compile(r"\$\$|\\\[")
-INLINE_OPENS = re.compile(r"(?<![\\$\w])\$|\\\(")
-DIGIT_OR_DOLLAR = re.compile(r"[\d$]")  # after a closing sign: then it is a price's
-# Between the signs of "($/t) and ($/kg)": a bracket closes before one opens, or one opens at the end. With a command it
-# may be a formula, like the interval "x \in ]0, 1[".
-TORN = re.compile(r"[^\\()\[\]{}]*[)\]}][^\\]*|[^\\]*[(\[{]")
-# Tells a formula from prices: "$5 and $10" has no formula, "$ x $" and "$n^2$" are formulas.
-MATHEMATICAL = re.compile(r"[\\^_={}+<>|*/]|^\s*[A-Za-z]\s*$")
-LONGEST_IN_DOLLARS = 2000  # characters
 MARK = re.compile("\ue000([0-9]+)\ue001")  # private-use characters, which no parsed page contains
 MAX_LENGTH = 4000
 # Environments whose rows are lined up at "&". The library knows few of them, shows arguments of others, and numbers
@@ -46,70 +29,6 @@ LINE_UP = "malignmark"  # where rows are lined up; its text is "&"
 HOLDS_ROWS = ("math", "mrow", "mstyle", "mtd")  # elements of any number of others
 
 
-@dataclasses.dataclass(frozen=True)
-class Formula:
-    """``text[start:end]`` is the formula with its marks, ``latex`` what is between them."""
-
-    start: int
-    end: int
-    latex: str
-
-
-class _Ahead:
-    """The next place of a mark. Positions that are asked for must not fall."""
-
-    def __init__(self, text: str, mark: str) -> None:
-        self._text, self._mark = text, mark
-        self._next = -1
-
-    def at_or_after(self, position: int) -> int:
-        """The length of the text if the mark does not follow."""
-        if self._next < position:
-            found = self._text.find(self._mark, position)
-            self._next = found if found >= 0 else len(self._text)
-        return self._next
-
-
-def display_formulas(text: str) -> Iterator[Formula]:
-    """``$$...$$`` and ``\\[...\\]``, over lines too."""
-    closing = {opens: _Ahead(text, closes) for opens, closes in DISPLAY_MARKS.items()}
-    at = 0
-    while opens := DISPLAY_OPENS.search(text, at):
-        end = closing[opens[0]].at_or_after(opens.end() + 1)
-        if end < len(text):
-            yield Formula(opens.start(), end + 2, text[opens.end() : end])
-            at = end + 2
-        else:
-            at = opens.start() + 1
-
-
-def inline_formulas(text: str) -> Iterator[Formula]:
-    """``$...$`` and ``\\(...\\)``, within a line; a text between dollars only if it looks like a formula."""
-    closing = {"$": _Ahead(text, "$"), "\\(": _Ahead(text, "\\)")}
-    newlines = _Ahead(text, "\n")
-    at = 0
-    while opens := INLINE_OPENS.search(text, at):
-        begin, sign = opens.end(), opens[0]
-        end = closing[sign].at_or_after(begin if sign == "$" else begin + 1)
-        if end < len(text) and begin < end < newlines.at_or_after(begin) + 1:
-            after = end + (1 if sign == "$" else 2)
-            if sign != "$" or _between_dollars(text, begin, end):
-                yield Formula(opens.start(), after, text[begin:end])
-                at = after
-                continue
-        at = opens.start() + 1  # a sign that closes nothing may open the next formula
-
-
-def _between_dollars(text: str, begin: int, end: int) -> bool:
-    if end - begin > LONGEST_IN_DOLLARS or DIGIT_OR_DOLLAR.match(text, end + 1):
-        return False
-    # PaddleX sets a blank at both ends, others none. With one, the signs are those of prices, units or variables.
-    blank = text[begin] == " "
-    if blank != (text[end - 1] == " ") or (not blank and TORN.fullmatch(text, begin, end)):
-        return False
-    return MATHEMATICAL.search(text[begin:end]) is not None
-
-
 class Formulas:
     def __init__(self) -> None:
         self._found: list[tuple[str, bool]] = []
@@ -117,15 +36,10 @@ class Formulas:
     def take_out(self, text: str) -> str:
         """``text`` with a mark in place of each formula."""
         text = re.sub("[\ue000\ue001]", "", text)
-        return self._mark(self._mark(text, display_formulas, True), inline_formulas, False)
-
-    def _mark(self, text: str, find: Callable[[str], Iterator[Formula]], display: bool) -> str:
         pieces, done = [], 0
-        for formula in find(text):
+        for formula in formulas_in(text):
             pieces += [text[done : formula.start], f"\ue000{len(self._found)}\ue001"]
-            # One formula inside another is no LaTeX; the outer one keeps its text.
-            latex = MARK.sub(lambda match: self._of(match)[0], formula.latex)
-            self._found.append((latex.strip(), display))
+            self._found.append((formula.latex.strip(), formula.display))
             done = formula.end
         return "".join([*pieces, text[done:]])
 
