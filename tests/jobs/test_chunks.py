@@ -185,6 +185,51 @@ def test_a_long_table_is_cut_between_rows_and_its_header_is_said_again():
     assert [box["label"] for box in tables[0]["boxes"]] == ["table_title", "table"] and found[-1]["text"] == "after"
 
 
+@pytest.mark.parametrize(
+    ("labels", "captions"),
+    [
+        ("image figure_title table", [None]),  # below its picture
+        ("chart figure_title table", [None]),
+        ("image figure_title figure_title table", [2]),
+        ("figure_title image figure_title table", [2]),  # captions stand above, here
+        ("image figure_title image figure_title table", [None]),
+        ("image table_title table", [1]),
+        ("image text figure_title table", [2]),
+        ("figure_title image table", [None]),
+        ("figure_title table figure_title table", [0, 2]),
+    ],
+)
+def test_a_caption_of_a_picture_is_no_tables(labels: str, captions: list[int | None]):
+    contents = {"image": "", "chart": "", "table": table(row("a", "b"))}
+    blocks = [(label, contents.get(label, f"said {n}")) for n, label in enumerate(labels.split())]
+    found = chunks(page(*blocks))
+    said = [chunk["text"].splitlines()[0] for chunk in found if chunk["kind"] == "table"]
+    assert said == ["| a | b |" if n is None else f"said {n}" for n in captions]
+    whole = "\n".join(chunk["text"] for chunk in found)
+    assert all(whole.count(text) == 1 for _, text in blocks if text.startswith("said"))
+
+
+@pytest.mark.parametrize("shown", [False, True])
+def test_the_number_of_a_formula_is_in_all_formats_or_in_none(shown: bool):
+    markdown = "$$x^2 \\tag*{(3)}$$" if shown else "$$x^2$$"
+    entry = page(("display_formula", "$$x^2$$"), ("formula_number", "(3)"), markdown=markdown)
+    (chunk,) = chunks(entry)
+    assert chunk["text"] == markdown
+    for format in ("md", "html"):
+        assert ("(3)" in convert(document(entry), format).decode()) is shown
+
+
+def test_a_table_below_a_picture_does_not_go_on_whether_or_not_pictures_are_sent():
+    """Markdown has no pictures beside it, and HTML has."""
+    first = page(("table", MILL), ("image", ""), markdown=f'{MILL}\n\n<img src="imgs/a_box_10_20_90_35.jpg">')
+    for images in ({}, {"imgs/a_box_10_20_90_35.jpg": "MTIz"}):
+        first["markdown"]["images"] = images
+        pages = first, page(("table", YARD))
+        assert len(openpyxl.load_workbook(io.BytesIO(convert(document(*pages), "xlsx"))).worksheets) == 2
+        assert [chunk["pages"] for chunk in chunks(*pages)] == [[1], [2]]
+        assert convert(document(*pages), "md").decode().count("<table") == 2
+
+
 def test_cells_that_cover_several_places_stand_in_each():
     (chunk,) = chunks(page(("table", table(row("a", "b"), "<tr><td rowspan=2>c</td><td>d|e</td></tr>", row("f")))))
     assert chunk["text"].splitlines() == ["| a | b |", "|---|---|", "| c | d\\|e |", "| c | f |"]

@@ -26,7 +26,7 @@ MATHML_TAGS = set(
 ATTRIBUTES = {
     "*": {"dir"},
     "a": {"href", "title"},
-    "img": {"src", "alt", "title"},
+    "img": {"src", "alt", "title", "width"},
     "li": {"value"},
     "td": {"colspan", "rowspan", "style"},
     "th": {"colspan", "rowspan", "scope", "style"},
@@ -149,8 +149,8 @@ def _text(text: str, formulas: Formulas) -> str:
 
 
 def picture_html(part: Part) -> str:
-    path = html.escape(part.picture)
-    return f'<div style="text-align: center;"><img src="{path}" alt="Image" width="{part.share}%"></div>'
+    width = f' width="{part.share}%"' if part.share else ""
+    return f'<div style="text-align: center;"><img src="{html.escape(part.picture)}" alt="Image"{width}></div>'
 
 
 def table_html(table: Table, formulas: Formulas) -> str:
