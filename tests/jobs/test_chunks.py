@@ -209,6 +209,18 @@ def test_a_caption_of_a_picture_is_no_tables(labels: str, captions: list[int | N
     assert all(whole.count(text) == 1 for _, text in blocks if text.startswith("said"))
 
 
+def test_footnotes_are_in_every_format_that_was_asked_for_them():
+    labels = ("text", "footnote", "aside_text", "number")
+    for ignored, kept in ((None, {"text"}), (["number"], {"text", "footnote", "aside_text"}), ([], set(labels))):
+        entry = page(*((label, f"the {label}") for label in labels), markdown="")
+        entry["prunedResult"]["model_settings"] = {"markdown_ignore_labels": ignored}
+        (chunk,) = chunks(entry)
+        word = docx.Document(io.BytesIO(convert(document(entry), "docx")))
+        said = (chunk["text"], convert(document(entry), "html").decode(), "\n".join(p.text for p in word.paragraphs))
+        for text in (*said, convert(document(entry), "md", How(escape_markdown=True)).decode().replace("\\", "")):
+            assert {label for label in labels if f"the {label}" in text} == kept
+
+
 @pytest.mark.parametrize("shown", [False, True])
 def test_the_number_of_a_formula_is_in_all_formats_or_in_none(shown: bool):
     markdown = "$$x^2 \\tag*{(3)}$$" if shown else "$$x^2$$"

@@ -99,8 +99,8 @@ class Item:
 
 
 def items_of(pages: Iterable[tuple[int, dict[str, Any]]], join: bool, outline: Outline = NO_OUTLINE) -> Iterator[Item]:
-    """All but pictures. ``pages``: number from 1, and the entry of an answer. With ``join``, a table that goes on on the
-    next page is one item. ``outline``: see ``parts.Levels``."""
+    """All but pictures. ``pages``: number from 1, and the entry of an answer. With ``join``, a table that goes on on
+    the next page is one item. ``outline``: see ``parts.Levels``."""
     held: Item | None = None  # a table that ends a page, or a caption
     for number, entry in pages:
         for item in _items(number, entry, outline.get(number)):
