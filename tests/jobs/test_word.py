@@ -5,8 +5,10 @@ them."""
 from __future__ import annotations
 
 import base64
+import datetime
 import io
 import subprocess
+import zipfile
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -18,13 +20,15 @@ from docx.enum.text import WD_ALIGN_PARAGRAPH
 from docx.oxml.ns import qn
 from PIL import Image
 
-from docparser.convert.document import ResultPage
+from docparser.convert.document import ResultDocument, ResultPage
+from docparser.convert.formats import convert
 from docparser.convert.formulas import mathml_of
 from docparser.convert.omml import MATH, Untranslatable, omml
 from docparser.convert.word import PICTURE_SHARE, render
 from tests.support.system_packages import needs
 
 M = f"{{{MATH}}}"
+TITLE = "Wells\x01 of 2024"
 TEXT = """# Wells of the Lower Valley
 
 The **mean** is $ \\bar{c} = \\frac{1}{n}\\sum c_i $ and the fee $5 or $10.
@@ -52,13 +56,26 @@ def jpeg(width: int, height: int) -> str:
 def written(*texts: str, **pictures: str) -> bytes:
     with io.BytesIO() as sink:
         render(
-            [ResultPage(text, {f"imgs/{name}.jpg": data for name, data in pictures.items()}) for text in texts], sink
+            [ResultPage(text, {f"imgs/{name}.jpg": data for name, data in pictures.items()}) for text in texts],
+            sink,
+            TITLE,
         )
         return sink.getvalue()
 
 
 def opened(*texts: str, **pictures: str) -> Document:
     return docx.Document(io.BytesIO(written(*texts, **pictures)))
+
+
+def test_a_file_says_what_it_is_and_nothing_of_the_librarys_template():
+    began = datetime.datetime.now(datetime.UTC) - datetime.timedelta(seconds=1)
+    said = opened("x").core_properties
+    assert (said.author, said.comments, said.title) == ("", "", "Wells\ufffd of 2024")
+    assert said.created and said.modified and said.created == said.modified >= began.replace(tzinfo=said.created.tzinfo)
+    names = zipfile.ZipFile(io.BytesIO(written("x"))).namelist()
+    assert not any(name in names for name in ("docProps/app.xml", "docProps/thumbnail.jpeg"))
+    book = zipfile.ZipFile(io.BytesIO(convert(ResultDocument("Wells", [], {}), "xlsx"))).read("docProps/core.xml")
+    assert b">Wells</dc:title>" in book and b"openpyxl" not in book
 
 
 def test_right_to_left_paragraphs_and_tables_say_so():

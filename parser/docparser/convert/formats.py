@@ -70,7 +70,7 @@ def _html(document: ResultDocument, sink: BinaryIO) -> None:
 
 
 def _docx(document: ResultDocument, sink: BinaryIO) -> None:
-    word.render(document.pages, sink)
+    word.render(document.pages, sink, document.stem)
 
 
 def _pdf(document: ResultDocument, sink: BinaryIO) -> None:
