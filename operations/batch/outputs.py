@@ -92,9 +92,8 @@ def spreadsheet(state: DocumentState, path: Path) -> bool:
 
 def word_file(state: DocumentState, path: Path) -> bool:
     with files.whole(path) as part, part.open("wb") as stream:
-        word.render(
-            _pages(state, lambda lost: f"> Page {lost.page} is missing: {lost.reason}"), stream, state.document.stem
-        )
+        pages = _pages(state, lambda lost: f"> Page {lost.page} is missing: {lost.reason}")
+        word.render(pages, stream, state.document.stem)
     return True
 
 
