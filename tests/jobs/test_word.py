@@ -186,11 +186,32 @@ def shape(latex: str) -> str:
         ("\\begin{gathered}a\\\\b\\\\\\end{gathered}", "eqArr(e(a)e(b))"),
         ("\\underbrace{a+b}_{n}", "limLow(e(groupChr(e(a+b)))lim(n))"),
         ("\\hat{x}+\\overline{AB}", "acc(e(x))+bar(e(AB))"),
+        ("\\underline{AB}", "bar(e(AB))"),
         ("\\text{if } x", "if\u00a0x"),
     ],
 )
 def test_formulas_become_words_own(latex, expected):
     assert shape(latex) == expected
+
+
+@pytest.mark.parametrize(
+    ("latex", "styles"),
+    [
+        ("\\boldsymbol{x}y", ["bi", None]),
+        ("\\mathrm{CO_2}", ["p", "p", None]),
+        ("\\mathbf{x+1}", ["b", "b", "b"]),
+        ("\\textbf{if}\\text{so}", ["b", "nor"]),
+        ("\\sin x", ["p", None]),
+    ],
+)
+def test_letters_of_formulas_are_as_bold_and_upright_as_they_were(latex: str, styles: list[str | None]):
+    mathml = mathml_of(latex, False)
+    assert mathml is not None
+    found: list[str | None] = []
+    for run in omml(mathml, display=False).iter(f"{M}r"):
+        style, normal = run.find(f"{M}rPr/{M}sty"), run.find(f"{M}rPr/{M}nor")
+        found.append("nor" if normal is not None else None if style is None else style.get(f"{M}val"))
+    assert found == styles
 
 
 def test_what_word_has_no_such_thing_for_stays_latex():

@@ -17,6 +17,7 @@ ENDS_LARGE = frozenset("=<>≤≥≠≈≡,;")  # what a sum or an integral is o
 BARS = frozenset("¯‾―")
 # The sign as latex2mathml writes it -> the combining character that Word wants.
 ACCENTS = dict(zip("^ˆ~˜˙¨→ˇ˘´`", "\u0302\u0302\u0303\u0303\u0307\u0308\u20d7\u030c\u0306\u0301\u0300", strict=True))
+STYLES = {"normal": "p", "bold": "b", "italic": "i", "bold-italic": "bi"}  # of MathML and of Word
 BRACES = {"⏞": "top", "⏟": "bot"}
 
 
@@ -85,12 +86,11 @@ def _translated(part: Element) -> list[Element]:
 def _run(part: Element) -> Element:
     text = " " if part.tag == "mspace" else part.text or ""
     run = _node("r")
-    if part.tag == "mtext" or (part.tag in ("mi", "mo") and len(text) > 1 and text.isalpha()):
-        properties = SubElement(run, _name("rPr"))
-        if part.tag == "mtext":
-            SubElement(properties, _name("nor"))
-        else:
-            _set(properties, "sty", "p")
+    style = STYLES.get(part.get("mathvariant") or "")
+    if part.tag == "mtext" and style in (None, "p"):
+        SubElement(SubElement(run, _name("rPr")), _name("nor"))
+    elif style or (part.tag in ("mi", "mo") and len(text) > 1 and text.isalpha()):
+        _set(SubElement(run, _name("rPr")), "sty", style or "p")
     said = SubElement(run, _name("t"))
     said.text = text
     said.set(SPACE, "preserve")
@@ -144,7 +144,7 @@ def _under(part: Element) -> Element:
     sign = _text(mark)
     if sign in BRACES:
         return _with("groupChr", {"chr": sign, "pos": BRACES[sign], "vertJc": "top"}, e=base)
-    return _with("bar", {"pos": "bot"}, e=base) if sign in ("_", "‾") else _with("limLow", e=base, lim=mark)
+    return _with("bar", {"pos": "bot"}, e=base) if sign in BARS or sign == "_" else _with("limLow", e=base, lim=mark)
 
 
 def _under_over(part: Element) -> Element:
