@@ -101,8 +101,7 @@ def searchable(state: DocumentState, path: Path) -> bool:
     """The document as a PDF that can be searched. A page that is missing in the results stays, without text. Raises
     UneditablePdf."""
     records = (
-        (record.page, {}) if isinstance(record, Trouble) else (record["page"], record["prunedResult"])
-        for record in state.records()
+        (record.page, {}) if isinstance(record, Trouble) else (record["page"], record) for record in state.records()
     )
     with files.whole(path) as part, part.open("wb") as stream:
         searchable_pdf.write(Source(state.document.path, kind(state.document.path)), records, stream)

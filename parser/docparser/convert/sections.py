@@ -135,20 +135,18 @@ def _items(number: int, entry: dict[str, Any], outline: PageOutline | None) -> I
     for index, block in content_blocks(entry):
         if not block.content and block.label not in PICTURES:
             continue
-        raw = pruned["parsing_res_list"][index]
-        waits, names_next = (
-            block.label in PICTURES and not names_next,
-            block.label in CAPTIONS and (not waits or block.label == "table_title"),
-        )
+        named = block.label in CAPTIONS and (not waits or block.label == "table_title")
+        waits, names_next = block.label in PICTURES and not names_next, named
         said = block.doubtful, block.source, block.agreement
         places = tuple(Place(number, block.label, box, size, *said) for box in block.boxes)
-        said_of = None if found is None else found.get(raw.get("block_id"), {})
+        said_of = None if found is None else found.get(block.id, {})
         tables, after = tables_of(block)
         for table in tables:
             placed = _with_boxes(plain(table), said_of, number) if len(tables) == 1 else plain(table)
             yield Item("", places, table=placed, spots=None if said_of is None else ())
         if text := after if tables else block.content:
-            spots = None if said_of is None else _spots(text, raw["block_content"], said_of, number)
+            raw = pruned["parsing_res_list"][index]["block_content"]
+            spots = None if said_of is None else _spots(text, raw, said_of, number)
             yield Item(text, places, levels.of(block.label, text, index), spots=spots, names_next=names_next)
         elif not tables:
             yield Item("", places)
