@@ -112,11 +112,12 @@ def test_pictures_of_the_page_are_inside_the_html():
 @pytest.mark.parametrize(("width", "shown"), [(120, ' width="12%"'), (2, ' width="1%"'), (0, "")])
 def test_pictures_have_their_share_of_the_pages_width_in_html(width: int, shown: str):
     box = [0, 0, width or 120, 60]
+    size = {"width": 1000, "height": 1000} if width else {}
+    blocks = [{"block_label": "image", "block_content": "", "block_bbox": box}]
     entry = {
-        "prunedResult": {"parsing_res_list": [{"block_label": "image", "block_content": "", "block_bbox": box}]},
+        "prunedResult": {"parsing_res_list": blocks, **size},
         "markdown": {"text": "", "images": {f"imgs/img_in_image_box_{'_'.join(map(str, box))}.jpg": "cGljdHVyZQ=="}},
     }
-    entry["prunedResult"] |= {"width": 1000, "height": 1000} if width else {}
     written = convert(ResultDocument.from_answer("d.pdf", {"layoutParsingResults": [entry]}), "html").decode()
     assert f'<img src="data:image/jpeg;base64,cGljdHVyZQ==" alt="Image"{shown}>' in written
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import html
 import re
+from collections.abc import Callable
 from xml.etree import ElementTree
 
 from docparser.convert.names import writable
@@ -15,7 +16,7 @@ MAX_LENGTH = 4000
 # Environments whose rows are lined up at "&". The library knows few of them, shows arguments of others, and numbers
 # rows of one that have no number in print. All are one here, and their rows become a table, or Word's.
 LINED_UP = r"(?:align(?:ed)?|alignat|alignedat|flalign|split|gather(?:ed)?|eqnarray|multline)\*?"
-REWRITTEN = [
+REWRITTEN: list[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]]] = [
     (re.compile(rf"\\begin{{{LINED_UP}}}(?:\s*\[[tbc]\])?(?:(?<=at}})\s*{{[0-9]+}}|(?<=at\*}})\s*{{[0-9]+}})?"),
      r"\\begin{aligned}"),
     (re.compile(rf"\\end{{{LINED_UP}}}"), r"\\end{aligned}"),
