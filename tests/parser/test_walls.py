@@ -34,13 +34,14 @@ ALLOWED: dict[str, set[str]] = {
     "contract": set(),
     "outline": set(),
     "html_tables": set(),
-    "places": set(),
+    "formula_signs": set(),
+    "places": {"formula_signs"},
     "places.grids": {"places"},
     "clients": {"contract", "errors", "logs", "postgres", "settings"},
     "connections": {"clients", "settings"},
     "opening": set(),
     # Of errors only what its job in a child process may say.
-    "convert": {"errors", "html_tables", "opening", "outline", "places"},
+    "convert": {"errors", "formula_signs", "html_tables", "opening", "outline", "places"},
     "sandbox": {"errors", "settings"},
     "outbound": set(),
     "own_text": {"places"},
@@ -139,7 +140,7 @@ OUTSIDE: dict[str, set[str]] = {
     "opentelemetry": {"traces"},
 }
 # The batch tool uses these without the service, in an environment that lacks everything else.
-WITH_CONVERT = ("convert", "html_tables", "opening", "places")
+WITH_CONVERT = ("convert", "formula_signs", "html_tables", "opening", "places")
 CONVERT_NEEDS = {"PIL", "docx", "latex2mathml", "markdown_it", "nh3", "openpyxl", "pikepdf", "pypdfium2", "upright"}
 
 Tree = dict[str, set[str]]  # module, without "docparser." -> what it imports: modules of the package, or dotted names

@@ -207,7 +207,11 @@ class ParseOptions(OutputOptions):
     )
     formatBlockContent: bool | None = None
     mergeLayoutBlocks: bool | None = None
-    markdownIgnoreLabels: Annotated[list[Text], Field(max_length=100)] | None = None
+    markdownIgnoreLabels: Annotated[list[Text], Field(max_length=100)] | None = Field(
+        default=None,
+        description="Labels of blocks that the Markdown leaves out, and all formats made of the page's content; null: "
+        "headers, footers, their pictures, page numbers, footnotes (footnote) and notes in the margin (aside_text).",
+    )
     repetitionPenalty: Annotated[float, Field(ge=0.1, le=10, allow_inf_nan=False)] | None = None
     temperature: Annotated[float, Field(ge=0, le=2, allow_inf_nan=False)] | None = None
     topP: Annotated[float, Field(gt=0, le=1, allow_inf_nan=False)] | None = None
