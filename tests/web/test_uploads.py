@@ -12,6 +12,7 @@ from playwright.sync_api import Page, Route, expect
 
 from tests.support.paths import ROOT
 from tests.web.conftest import Site
+from tests.web.pages import HURRY
 from tests.web.test_many_documents import copies
 
 SUBMIT = "**/api/v2/ocr/jobs"
@@ -40,22 +41,19 @@ def test_files_are_listed_at_once_and_take_nobody_from_what_he_reads(site, file,
     expect(page.locator("#documents li")).to_have_count(4)
     while len(held) < 2:
         page.wait_for_timeout(20)
-    for route in held[:2]:  # one kind of failure is one line
+    for route in held[:2]:
         route.fulfill(status=503, body=json.dumps(FULL))
-    expect(page.locator("#problem p")).to_have_count(1)
-    expect(page.locator("#problem")).to_contain_text("scan_01.pdf and 1 other")
-    expect(page.locator('li[data-stage="failed"]')).to_have_count(2)
-    page.unroute(SUBMIT)  # the third goes on
+    expect(page.locator("#held")).to_contain_text("3 files wait")
+    expect(page.locator('li[data-stage="waiting"]')).to_have_count(3)
+    expect(page.locator("#problem")).to_be_hidden()
+    assert len(held) == 2, "the third is not sent for the same answer"
+    page.unroute(SUBMIT)
     page.locator(f"{row(page, 'scan_01.pdf')} .open").click()
     expect(page.locator("#notice .words")).to_have_text(FULL["msg"])
     expect(page.locator("#retry")).to_have_text("Send again")
     page.locator("#retry").click()
-    expect(page.locator(".row[aria-current] .prose table")).to_be_visible()
-    expect(page.locator("#problem")).to_be_hidden()
-    page.locator(f"{row(page, 'scan_02.pdf')} .open").click()
-    page.locator("#remove").click()
-    expect(page.locator("#documents li")).to_have_count(3)
-    expect(page.locator('li[data-stage="done"]')).to_have_count(3)
+    expect(page.locator('li[data-stage="done"]')).to_have_count(4)
+    expect(page.locator("#held")).to_be_hidden()
     site.forgive("503")
 
 
@@ -125,10 +123,6 @@ def test_the_list_of_a_key_is_there_on_another_machine(keyed, browser, file):
     assert site.foreign == [] and [words for words in site.troubles if "401" not in words] == []
 
 
-# What the page does after some time it does after a hundredth of it.
-HURRY = "{ const later = setTimeout; window.setTimeout = (act, ms, ...given) => later(act, ms / 100, ...given); } 0"
-
-
 def test_who_refuses_to_give_a_key_is_asked_again_only_for_what_he_does(keyed, file):
     site, _ = keyed
     page = site.open()
@@ -143,18 +137,39 @@ def test_who_refuses_to_give_a_key_is_asked_again_only_for_what_he_does(keyed, f
     page.set_input_files("#files", file())
     expect(dialog).to_be_visible()
     cancel.click()
-    expect(page.locator("#problem .about")).to_have_text("wells.pdf")
-    expect(page.locator("#problem")).to_contain_text("The service needs a valid key.")
+    expect(page.locator("#held .says")).to_have_text("The service needs a valid key. 1 file waits for it.")
     page.locator("#key").click()
     page.locator("#keyvalue").fill("a-key")
-    # Loads the page again. Whatever it asks for by itself came with the key, before that is withdrawn.
+    # Whatever the page asks for by itself came with the key, before that is withdrawn.
     with page.expect_response(re.compile(r"/capabilities$")), page.expect_response(re.compile(r"/jobs\?limit=")):
         page.keyboard.press("Enter")
+    expect(page.locator('li[data-stage="done"]')).to_have_count(1)
+    expect(page.locator("#held")).to_be_hidden()
     expect(page.locator("#capacity")).to_have_text("Ready")
     page.evaluate("sessionStorage.setItem('docparser.key', 'withdrawn')")
     expect(page.locator("#capacity")).to_have_text("The service needs a valid key.")
     expect(page.locator("#key")).to_be_visible()
     expect(dialog).to_be_hidden()
+    assert site.foreign == [] and [words for words in site.troubles if "401" not in words] == []
+
+
+def test_a_key_that_is_refused_or_cannot_be_one_is_said_to_be(keyed):
+    site, _ = keyed
+    page = site.open()
+    wrong, value = page.locator("#keywrong"), page.locator("#keyvalue")
+    expect(value).to_be_visible()
+    expect(wrong).to_be_hidden()
+    value.fill("a-kez")
+    page.keyboard.press("Enter")
+    expect(wrong).to_have_text("The service does not accept the key that it was given.")
+    for no_key in ("密钥", "clé", "  "):
+        value.fill(no_key)
+        page.keyboard.press("Enter")
+        expect(wrong).to_have_text("A key has only letters, digits and signs of the English keyboard.")
+        expect(value).to_be_visible()
+    value.fill(" a-key ")
+    page.keyboard.press("Enter")
+    expect(page.locator("#capacity")).to_have_text("Ready")
     assert site.foreign == [] and [words for words in site.troubles if "401" not in words] == []
 
 

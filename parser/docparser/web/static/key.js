@@ -2,8 +2,10 @@
 // The API key, if the service asks for one.
 
 import * as api from "./api.js";
+import { say } from "./languages.js";
 
 const by = (id) => document.getElementById(id);
+const KEY = /^[ -~]+$/; // what a header can carry
 let asking = null;
 let refused = false; // until the user does something that needs a key
 
@@ -20,9 +22,10 @@ function ask(quietly) {
   return (asking ??= new Promise((done) => {
     const dialog = by("keydialog");
     by("keyvalue").value = "";
+    complain(api.key.get() && "key.refused");
     dialog.onclose = () => {
       asking = null;
-      const given = by("keyvalue").value.trim();
+      const given = entered();
       if (given) api.key.set(given);
       refused = !given;
       done(Boolean(given));
@@ -31,15 +34,31 @@ function ask(quietly) {
   }));
 }
 
-function giveUp() {
-  by("keyvalue").value = "";
-  by("keydialog").close();
+const entered = () => by("keyvalue").value.trim();
+
+/** Says in the dialog what is wrong with a key; nothing without words. */
+function complain(words) {
+  by("keywrong").hidden = !words;
+  if (words) say(by("keywrong"), words);
 }
 
-api.onKeyNeeded(ask);
-by("keycancel").onclick = giveUp;
-by("keydialog").oncancel = () => (by("keyvalue").value = "");
-by("key").onclick = async () => {
-  wanted();
-  if (await ask()) location.reload();
-};
+const giveUp = () => (by("keyvalue").value = "");
+
+/** `onGiven()` is called when the user has given a key by himself. */
+export function connect(onGiven) {
+  api.onKeyNeeded(ask);
+  by("keycancel").onclick = () => {
+    giveUp();
+    by("keydialog").close();
+  };
+  by("keydialog").oncancel = giveUp;
+  by("keydialog").querySelector("form").onsubmit = (event) => {
+    if (KEY.test(entered())) return;
+    event.preventDefault();
+    complain("key.signs");
+  };
+  by("key").onclick = async () => {
+    wanted();
+    if (await ask()) onGiven();
+  };
+}

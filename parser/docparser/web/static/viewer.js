@@ -3,7 +3,6 @@
 
 import * as api from "./api.js";
 import * as blocks from "./blocks.js";
-import { deletion, describe, duration, ended, retriable, stage } from "./documents.js";
 import { failure, ofKind, showIn } from "./failures.js";
 import { hush, say } from "./languages.js";
 import { render } from "./markdown.js";
@@ -12,6 +11,7 @@ import * as places from "./places.js";
 import { Reading } from "./reading.js";
 import { Search } from "./search.js";
 import { Sheets } from "./sheets.js";
+import { deletion, describe, duration, ended, heldUp, retriable, stage } from "./stages.js";
 import { Strip } from "./strip.js";
 import * as turn from "./turn.js";
 import * as zoom from "./zoom.js";
@@ -79,11 +79,10 @@ export class Viewer {
       if (words) say(by(id), ...words);
       else hush(by(id));
     }
-    const unsent = upload?.state === "failed";
-    this.#offer("cancel", !ended(this.#entry) && !unsent);
-    this.#offer("retry", unsent || retriable(this.#entry));
-    say(by("retry"), unsent ? "resend" : "retry");
-    this.#offer("remove", ended(this.#entry) || unsent);
+    this.#offer("cancel", !ended(this.#entry));
+    this.#offer("retry", heldUp(this.#entry) || retriable(this.#entry));
+    say(by("retry"), upload ? "resend" : "retry");
+    this.#offer("remove", ended(this.#entry));
     this.#offer("downloads", job?.docparser.pages.done);
     const pages = this.#pages();
     if (!pages.has(this.#number)) this.#number = Math.min(...pages.keys());
@@ -170,7 +169,7 @@ export class Viewer {
   /** The page as it came, until it is read. */
   #wait(row, number, page, signal) {
     const { upload } = this.#entry;
-    const words = upload ? (upload.state === "failed" ? "sheet.unsent" : "sheet.sending")
+    const words = upload ? (upload.state === "waiting" ? "sheet.unsent" : "sheet.sending")
       : page.state === "running" ? "sheet.running" : ended(this.#entry) ? "sheet.none" : "sheet.waiting";
     this.#reading.blank(row, words);
     return this.#original(row, number, signal);
