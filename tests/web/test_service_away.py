@@ -168,6 +168,25 @@ def test_what_a_proxy_says_of_a_service_that_is_away_is_not_believed(site, file,
     site.forgive(str(status))
 
 
+def test_a_page_that_could_not_be_had_is_there_when_the_service_is(site, file):
+    page = site.open()
+    page.add_init_script(HURRY)
+    page.reload()
+    away: list[Route] = []
+
+    def fail(route: Route) -> None:
+        away.append(route)
+        route.fulfill(status=502, body="<html>Bad Gateway</html>")
+
+    page.route("**/pages/1", fail)
+    page.set_input_files("#files", file())
+    expect(page.locator(".row[aria-current] .prose .says")).to_have_text("The service answered 502.")
+    until(page, lambda: len(away) > 1)
+    page.unroute("**/pages/1")
+    expect(page.locator(".row[aria-current] .prose table")).to_be_visible()
+    site.forgive("502")
+
+
 def under(page: Page, address: str) -> None:
     page.goto(address)
     expect(page.locator("#capacity")).to_have_text("Ready")

@@ -84,7 +84,7 @@ def test_the_share_that_is_sent_is_shown_and_sending_ends_when_it_is_cancelled(s
 def test_hundreds_of_documents_are_drawn_without_delay(site):
     count = 500
     page = site.open()
-    seconds = page.evaluate(
+    *seconds, arranged = page.evaluate(
         """async (count) => {
             const { Sidebar } = await import("/ui/sidebar.js");
             const sidebar = new Sidebar(() => {});
@@ -99,16 +99,71 @@ def test_hundreds_of_documents_are_drawn_without_delay(site):
             const drawn = performance.now();
             for (const entry of all) sidebar.update(entry);
             document.getElementById("documents").getBoundingClientRect();
-            return [drawn - began, performance.now() - drawn].map((ms) => ms / 1000);
+            const updated = performance.now();
+            document.getElementById("kind").value = "busy";
+            let arranged = 0;
+            sidebar.addEventListener("pick", () => arranged++);
+            for (const entry of all) sidebar.update(entry);
+            await null;
+            return [...[drawn - began, updated - drawn].map((ms) => ms / 1000), arranged];
         }""",
         count,
     )
     assert page.locator("#documents li").count() == count and max(seconds) < 2, seconds
+    assert arranged == 1, "a filtered list is arranged once for all that change together"
     assert page.locator("#documents :is(button, input)[tabindex='0']").count() == 2, "one row is a stop of the Tab key"
     page.locator("#documents .open").first.focus()
     page.keyboard.press("End")
     expect(page.locator("#documents .open").last).to_be_focused()
     expect(page.locator("#documents .open").last).to_be_in_viewport()
+
+
+def test_thousands_of_documents_leave_the_list_without_delay(site):
+    page = site.open()
+    expect(page.locator("#capacity")).to_have_text("Ready")
+    seconds, changes, left, stored = page.evaluate(
+        """async () => {
+            const { Documents } = await import("/ui/documents.js");
+            const { Actions } = await import("/ui/actions.js");
+            const listed = Array.from({ length: 20_000 }, (_, at) => ({ id: `job-${at}`, name: `scan_${at}.pdf` }));
+            localStorage["docparser.jobs"] = JSON.stringify(listed);
+            window.fetch = async (path) => path.includes("purge")
+                ? new Response('{"data": null}') : new Promise(() => {});
+            const documents = new Documents();
+            documents.restore();
+            let changes = 0;
+            documents.addEventListener("change", () => changes++);
+            const began = performance.now();
+            await new Actions(documents, () => {}).remove(documents.list.slice(0, 1000));
+            const seconds = (performance.now() - began) / 1000;
+            return [seconds, changes, documents.list.length, JSON.parse(localStorage["docparser.jobs"]).length];
+        }"""
+    )
+    assert left == stored == 19_000 and changes == 20 and seconds < 10, (seconds, changes)
+
+
+def test_what_cannot_be_read_in_a_folder_costs_none_of_its_other_files(site):
+    page = site.open()
+    files, lost = page.evaluate(
+        """async () => {
+            const { filesOf, filesOfFolder } = await import("/ui/dropped.js");
+            const entry = (name, more) => ({ name, fullPath: `/archive/${name}`, ...more });
+            const good = entry("good.pdf", { isFile: true, file: (done) => done(new File(["x"], "good.pdf")) });
+            const bad = entry("bad.pdf", { isFile: true, file: (_, failed) => failed(new Error()) });
+            const locked = entry("locked", {
+                isDirectory: true, createReader: () => ({ readEntries: (_, failed) => failed(new Error()) }),
+            });
+            let given = [[bad, good, locked], []];
+            const reader = { readEntries: (done) => done(given.shift()) };
+            const folder = entry("archive", { isDirectory: true, createReader: () => reader });
+            const { files, lost } = await filesOf({ items: [{ webkitGetAsEntry: () => folder }], files: [] });
+            const paths = ["archive/a.pdf", "archive/.git/b.pdf"];
+            const chosen = paths.map((path) => ({ name: "x", webkitRelativePath: path }));
+            const kept = filesOfFolder(chosen).map(({ webkitRelativePath: path }) => path);
+            return [[...files.map(({ name }) => name), ...kept], lost];
+        }"""
+    )
+    assert files == ["good.pdf", "archive/a.pdf"] and sorted(lost) == ["bad.pdf", "locked"]
 
 
 def test_the_list_of_a_key_is_there_on_another_machine(keyed, browser, file):

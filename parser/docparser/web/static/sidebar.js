@@ -32,6 +32,7 @@ export class Sidebar extends EventTarget {
   #all = [];
   #chosen = null;
   #stop = null; // the document whose row is the list's stop of the Tab key
+  #soon = false; // whether the rows are about to be arranged
   #choose;
 
   constructor(choose) {
@@ -70,8 +71,18 @@ export class Sidebar extends EventTarget {
     const row = this.#rows.get(entry);
     if (!row) return;
     this.#fill(row, entry);
-    if (by("kind").value !== "all") this.#arrange();
+    if (by("kind").value !== "all") this.#arrangeSoon();
     else this.dispatchEvent(new Event("pick")); // what can be done with it may have changed
+  }
+
+  /** Once for all documents that change at the same time. */
+  #arrangeSoon() {
+    if (this.#soon) return;
+    this.#soon = true;
+    queueMicrotask(() => {
+      this.#soon = false;
+      this.#arrange();
+    });
   }
 
   /** Brings the rows into the order that is asked for, without those that are filtered out. */

@@ -17,6 +17,7 @@ import * as turn from "./turn.js";
 import * as zoom from "./zoom.js";
 
 const by = (id) => document.getElementById(id);
+const AGAIN_MS = 5000;
 const SHOWN = new Set(["done", "failed"]);
 // Where the arrows move the cursor or choose, or scroll what is wider than its place.
 const OWN_ARROWS = "input:not([type=file], [type=checkbox]), select, dialog, .prose [tabindex], [data-zoomed=true] .picture";
@@ -149,7 +150,11 @@ export class Viewer {
       this.#credit(models);
       this.#note(number, report ?? {}, blocks.doubts(entry.prunedResult), unread);
     } catch (error) {
-      if (!signal.aborted) await this.#broken(row, number, failure(error), signal);
+      if (signal.aborted) return;
+      await this.#broken(row, number, failure(error), signal);
+      if (error instanceof api.ApiError && !api.refuses(error)) {
+        setTimeout(() => signal.aborted || this.#sheets.again(number), AGAIN_MS); // a service that is away comes back
+      }
     }
   }
 
