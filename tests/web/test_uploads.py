@@ -199,12 +199,15 @@ def test_who_refuses_to_give_a_key_is_asked_again_only_for_what_he_does(keyed, f
     with page.expect_response(re.compile(r"/capabilities$")), page.expect_response(re.compile(r"/jobs\?limit=")):
         page.keyboard.press("Enter")
     expect(page.locator('li[data-stage="done"]')).to_have_count(1)
+    expect(page.locator(".row[aria-current] .prose")).to_contain_text("page 1")
     expect(page.locator("#held")).to_be_hidden()
     expect(page.locator("#capacity")).to_have_text("Ready")
     page.evaluate("sessionStorage.setItem('docparser.key', 'withdrawn')")
     expect(page.locator("#capacity")).to_have_text("The service needs a valid key.")
     expect(page.locator("#key")).to_be_visible()
     expect(dialog).to_be_hidden()
+    page.locator("#key").click()
+    expect(page.locator("#keywrong")).to_be_visible()
     assert site.foreign == [] and [words for words in site.troubles if "401" not in words] == []
 
 
@@ -225,6 +228,29 @@ def test_a_key_that_is_refused_or_cannot_be_one_is_said_to_be(keyed):
     value.fill(" a-key ")
     page.keyboard.press("Enter")
     expect(page.locator("#capacity")).to_have_text("Ready")
+    assert site.foreign == [] and [words for words in site.troubles if "401" not in words] == []
+
+
+def test_a_key_that_something_else_needed_sends_what_waits(keyed, file):
+    site, _ = keyed
+    page = site.open()
+    dialog, cancel = page.locator("#keydialog"), page.locator("#keycancel")
+    expect(dialog).to_be_visible()
+    cancel.click()
+    page.set_input_files("#files", file())
+    expect(dialog).to_be_visible()
+    cancel.click()
+    expect(page.locator("#held")).to_be_visible()
+    page.evaluate(
+        """async () => {
+            (await import("/ui/key.js")).wanted();
+            (await import("/ui/api.js")).capacity();
+        }"""
+    )
+    page.locator("#keyvalue").fill("a-key")
+    page.keyboard.press("Enter")
+    expect(page.locator('li[data-stage="done"]')).to_have_count(1)
+    expect(page.locator("#held")).to_be_hidden()
     assert site.foreign == [] and [words for words in site.troubles if "401" not in words] == []
 
 
@@ -260,6 +286,11 @@ def test_when_a_document_goes_is_told_and_that_it_is_gone(site, file):
     expect(page.locator("#problem p")).to_contain_text("and 1 other")
     expect(page.locator("#problem p")).to_contain_text("No longer on the service")
     expect(page.locator("#documents li")).to_have_count(2)
+    page.locator("#documents .pick").first.check()
+    page.locator("#many-remove").click()
+    page.locator("#removeyes").click()
+    expect(page.locator("#documents li")).to_have_count(1)
+    expect(page.locator("#documents .open")).to_be_focused()
 
 
 def test_the_empty_page_says_what_is_read_and_has_a_sample(site):

@@ -145,10 +145,11 @@ downloads.connect(by("downloads"), () => viewer.entry, trouble, (entry) => actio
 many.connect(sidebar, actions);
 theme.connect(by("theme"));
 languages.connect(by("language"));
-key.connect(() => {
+key.connect((needed) => {
+  documents.resend();
+  if (needed) return;
   if (!documents.unsent) return location.reload();
   begin(); // a reload would lose the files that wait
-  documents.resend();
   documents.read(viewer.entry);
 });
 

@@ -7,7 +7,9 @@ import { say } from "./languages.js";
 const by = (id) => document.getElementById(id);
 const KEY = /^[ -~]+$/; // what a header can carry
 let asking = null;
-let refused = false; // until the user does something that needs a key
+let refused = false; // by the user, until he does something that needs a key
+let wrong = false; // whether the service does not accept the key that there is
+let onGiven = () => {};
 
 /** Whether the user is being asked. */
 export const open = () => asking !== null;
@@ -16,18 +18,27 @@ export const open = () => asking !== null;
 export const wanted = () => (refused = false);
 
 /** Resolves to whether a key was given. `quietly`: no dialog opens; one that is open already may give a key. */
-function ask(quietly) {
+function needed(quietly) {
   by("key").hidden = false;
-  if (quietly || refused) return asking ?? false;
+  wrong = Boolean(api.key.get());
+  return quietly || refused ? (asking ?? false) : ask(true);
+}
+
+/** Asks in the dialog; `needed`: for something that goes on when there is a key. */
+function ask(needed) {
   return (asking ??= new Promise((done) => {
     const dialog = by("keydialog");
     by("keyvalue").value = "";
-    complain(api.key.get() && "key.refused");
+    complain(wrong && "key.refused");
     dialog.onclose = () => {
       asking = null;
       const given = entered();
-      if (given) api.key.set(given);
       refused = !given;
+      if (given) {
+        api.key.set(given);
+        wrong = false;
+        onGiven(needed);
+      }
       done(Boolean(given));
     };
     dialog.showModal();
@@ -44,9 +55,10 @@ function complain(words) {
 
 const giveUp = () => (by("keyvalue").value = "");
 
-/** `onGiven()` is called when the user has given a key by himself. */
-export function connect(onGiven) {
-  api.onKeyNeeded(ask);
+/** `given(needed)` hears of a key; `needed`: something asked for it, and goes on by itself. */
+export function connect(given) {
+  onGiven = given;
+  api.onKeyNeeded(needed);
   by("keycancel").onclick = () => {
     giveUp();
     by("keydialog").close();
@@ -57,8 +69,5 @@ export function connect(onGiven) {
     event.preventDefault();
     complain("key.signs");
   };
-  by("key").onclick = async () => {
-    wanted();
-    if (await ask()) onGiven();
-  };
+  by("key").onclick = () => ask(false);
 }

@@ -10,7 +10,11 @@ const readable = ({ job }) => job?.docparser.pages.done > 0;
 
 /** `sidebar` has the documents that are picked. */
 export function connect(sidebar, actions) {
-  const remove = async (entries) => (await agreed(entries.length)) && actions.remove(entries);
+  const remove = async (entries) => {
+    if (!(await agreed(entries.length))) return;
+    await actions.remove(entries);
+    if (document.activeElement === document.body) sidebar.focus(); // the button that had it is gone
+  };
   const buttons = {
     "many-download": [readable, (entries) => actions.download(entries)],
     "many-cancel": [open, (entries) => actions.cancel(entries)],

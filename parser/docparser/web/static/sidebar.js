@@ -66,6 +66,11 @@ export class Sidebar extends EventTarget {
     this.#arrange();
   }
 
+  /** Gives the list the focus; what chooses files, if the list is empty. */
+  focus() {
+    (this.#rows.get(this.#stop)?.button ?? by("files")).focus();
+  }
+
   /** One document has changed. */
   update(entry) {
     const row = this.#rows.get(entry);
