@@ -7,6 +7,8 @@ import json
 from typing import Any
 
 WAIT_MS = 120_000  # busy machines draw slowly
+# What the page does after some time it does after a hundredth of it.
+HURRY = "{ const later = setTimeout; window.setTimeout = (act, ms, ...given) => later(act, ms / 100, ...given); } 0"
 
 # What the simulated VLM reads on each page: (label, box, content) in a page of 100 x 140.
 BLOCKS = [

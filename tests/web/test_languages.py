@@ -21,6 +21,9 @@ TEXTS = """async () => {
 }"""
 FORMS = "name => new Intl.PluralRules(name).resolvedOptions().pluralCategories"
 QUEUE = "The queue is full (20000 pages)."
+FULL = "服务暂时不再接收文件。1 个文件在等待，有空间后会自动发送。"
+AWAY = "服务没有应答。1 个文件在等待，服务恢复后会自动发送。"
+LARGE = "The file is larger than 256 MiB (PARSER_MAX_BODY_MIB)."
 # What the service can say by a code or by a word of a list.
 CODES = """
 import io
@@ -230,14 +233,15 @@ def test_dates_and_numbers_are_written_as_the_browser_writes_them(site, language
 
 
 @pytest.mark.parametrize(
-    ("status", "body", "says", "words"),
+    ("status", "body", "place", "says", "words"),
     [
-        (429, {"code": 429, "msg": QUEUE}, "服务繁忙，或配额已用完。请稍后再试。", QUEUE),
-        (502, "<html>Bad Gateway</html>", "服务返回 502。", None),
-        (None, None, "服务没有应答。", None),
+        (413, {"code": 413, "msg": LARGE}, "#problem", "超出服务允许的限度。", LARGE),
+        (429, {"code": 429, "msg": QUEUE}, "#held", FULL, QUEUE),
+        (502, "<html>Bad Gateway</html>", "#held", AWAY, None),
+        (None, None, "#held", AWAY, None),
     ],
-)  # fmt: skip
-def test_an_error_is_told_in_the_pages_language_with_the_services_words(site, file, status, body, says, words):
+)
+def test_an_error_is_told_in_the_pages_language_with_the_services_words(site, file, status, body, place, says, words):
     def refuse(route: Route) -> None:
         if route.request.method != "POST":
             route.continue_()
@@ -249,13 +253,14 @@ def test_an_error_is_told_in_the_pages_language_with_the_services_words(site, fi
     page = site.open(language="zh-CN")
     page.route("**/api/v2/ocr/jobs", refuse)
     page.set_input_files("#files", file())
-    expect(page.locator("#problem .says")).to_have_text(says)
-    expect(page.locator("#problem .about")).to_have_text("wells.pdf")
+    expect(page.locator(f"{place} .says")).to_have_text(says)
+    if place == "#problem":
+        expect(page.locator("#problem .about")).to_have_text("wells.pdf")
     if words:
-        expect(page.locator("#problem .words")).to_have_text(words)
-        expect(page.locator("#problem .words")).to_have_attribute("lang", "en")
+        expect(page.locator(f"{place} .words")).to_have_text(words)
+        expect(page.locator(f"{place} .words")).to_have_attribute("lang", "en")
     else:
-        expect(page.locator("#problem .words")).to_have_count(0)
+        expect(page.locator(f"{place} .words")).to_have_count(0)
     site.forgive("Failed to load resource")
 
 

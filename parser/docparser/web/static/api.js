@@ -1,25 +1,33 @@
 // SPDX-License-Identifier: Apache-2.0
 // The parser's HTTP API. Addresses are relative to the page, so that it works behind a proxy's path, too.
 
+import { own, Remembered } from "./remembered.js";
+
 const JOBS = "api/v2/ocr/jobs";
-const KEY = "docparser.key";
 const RETRY_MS = [500, 1000, 2000, 5000];
 const ATTEMPTS = 3;
 const ROUND_MS = 2000; // between two questions for news
 const AT_ONCE = 100; // jobs in one answer
+const LATER = [408, 425, 429]; // of the answers 4xx, those that are others another time
 
-/** `status` of the service's answer, 0 if there was none; `message` are its words, which may be empty. */
+/** `status` of the answer, 0 if there was none; `message` are the service's words, which may be empty. */
 export class ApiError extends Error {
-  constructor(status, message) {
+  /** `own`: the service gave the answer, and no proxy in front of it; `waitMs`: how long it asks to wait, or null. */
+  constructor(status, message = "", own = false, waitMs = null) {
     super(message);
-    this.status = status;
+    Object.assign(this, { status, own, waitMs });
+  }
+
+  /** Whether the same will be answered another time. */
+  get refused() {
+    return this.status >= 400 && this.status < 500 && !LATER.includes(this.status);
   }
 }
 
-export const key = {
-  get: () => sessionStorage.getItem(KEY) ?? "",
-  set: (value) => sessionStorage.setItem(KEY, value),
-};
+/** What the service itself refuses. */
+export const refuses = (error) => error instanceof ApiError && error.own && error.refused;
+
+export const key = new Remembered("key", "sessionStorage");
 
 let askForKey = async () => false;
 
@@ -28,18 +36,30 @@ export function onKeyNeeded(ask) {
   askForKey = ask;
 }
 
-const pause = (failures) => new Promise((done) => setTimeout(done, RETRY_MS[Math.min(failures, RETRY_MS.length - 1)]));
+/** Resolves after so many milliseconds, or when the signal comes. */
+const pause = (ms, signal) => new Promise((done) => {
+  const end = () => {
+    clearTimeout(timer);
+    signal?.removeEventListener("abort", end);
+    done();
+  };
+  const timer = setTimeout(end, ms);
+  signal?.addEventListener("abort", end);
+});
+const retryPause = (failures, signal) => pause(RETRY_MS[Math.min(failures, RETRY_MS.length - 1)], signal);
 
 /** The answer; asks again when the connection breaks, as it does when a laptop changes its network. Any request may come twice. */
 async function reach(path, options) {
+  const { signal, sent } = options;
   for (let failures = 0; ; failures++) {
+    signal?.throwIfAborted();
     try {
-      return await (options.sent ? upload(path, options) : fetch(path, options));
+      return await (sent ? upload(path, options) : fetch(path, options));
     } catch (error) {
       if (error.name === "AbortError") throw error;
-      if (failures === ATTEMPTS - 1) throw new ApiError(0, "");
+      if (failures === ATTEMPTS - 1) throw new ApiError(0);
     }
-    await pause(failures);
+    await retryPause(failures, signal);
   }
 }
 
@@ -51,7 +71,10 @@ function upload(path, { method, headers, body, sent, signal }) {
     for (const [name, value] of headers) request.setRequestHeader(name, value);
     request.upload.onprogress = ({ loaded, total }) => sent(total ? loaded / total : 0);
     request.upload.onload = () => sent(1);
-    request.onload = () => done(new Response(request.response, { status: request.status }));
+    request.onload = () => {
+      const asked = request.getResponseHeader("Retry-After");
+      done(new Response(request.response, { status: request.status, headers: asked ? { "Retry-After": asked } : {} }));
+    };
     request.onerror = () => failed(new TypeError("the connection broke"));
     request.onabort = () => failed(new DOMException("", "AbortError"));
     signal.addEventListener("abort", () => request.abort());
@@ -62,16 +85,35 @@ function upload(path, { method, headers, body, sent, signal }) {
 async function call(path, options = {}) {
   for (;;) {
     const headers = new Headers(options.headers);
-    if (key.get()) headers.set("Authorization", `Bearer ${key.get()}`);
+    const used = key.get();
+    if (used) headers.set("Authorization", `Bearer ${used}`);
     const response = await reach(path, { ...options, headers });
     if (response.ok) return response;
-    if (response.status === 401 && (await askForKey(options.quietly))) continue;
-    const body = await response.json().catch(() => ({}));
-    throw new ApiError(response.status, body.msg ?? body.errorMsg ?? "");
+    if (response.status === 401 && (key.get() !== used || (await askForKey(options.quietly)))) continue;
+    throw await failureOf(response);
   }
 }
 
-const data = async (path, options) => (await (await call(path, options)).json()).data;
+/** A proxy without a service behind it may say that nothing is there, which is nothing that the service says. */
+async function failureOf(response) {
+  const { status } = response;
+  const body = await response.json().catch(() => null);
+  const own = (body?.code ?? body?.errorCode) === status;
+  const seconds = Number(response.headers.get("Retry-After"));
+  return new ApiError(status === 404 && !own ? 0 : status, body?.msg ?? body?.errorMsg, own, seconds > 0 ? 1000 * seconds : null);
+}
+
+/** What is in an answer; what is no JSON comes from a proxy, or has broken off. */
+async function json(path, options) {
+  const response = await call(path, options);
+  try {
+    return await response.json();
+  } catch (error) {
+    throw error.name === "AbortError" ? error : new ApiError(0);
+  }
+}
+
+const data = async (path, options) => (await json(path, options)).data;
 
 /** Sends a file; resolves to the job's id. `sent(share)` hears how much has been sent. A retry with the same
  * `idempotencyKey` makes no second job. */
@@ -108,8 +150,8 @@ export const state = (id) => data(`${JOBS}/${id}`);
 export const cancel = (id) => data(`${JOBS}/${id}`, { method: "DELETE" });
 export const remove = (id) => data(`${JOBS}/${id}?purge=true`, { method: "DELETE" });
 export const retry = (id) => data(`${JOBS}/${id}/retry`, { method: "POST" });
-export const capacity = async (quietly) => (await (await call("capacity", { quietly })).json()).result;
-export const capabilities = async () => (await (await call("capabilities")).json()).result;
+export const capacity = async (quietly) => (await json("capacity", { quietly })).result;
+export const capabilities = async () => (await json("capabilities")).result;
 
 /** A sample page, as a file. */
 export async function sample() {
@@ -118,7 +160,7 @@ export async function sample() {
 
 /** One page: `{entry, report, models}`. */
 export async function page(id, number, signal) {
-  const { result } = await (await call(`${JOBS}/${id}/pages/${number}`, { signal })).json();
+  const { result } = await json(`${JOBS}/${id}/pages/${number}`, { signal });
   const [report] = result.docparser.pages;
   return { entry: result.layoutParsingResults[0], report, models: result.docparser.models };
 }
@@ -153,7 +195,7 @@ export function picture(url) {
   return at < 0 ? "" : new URL(url.slice(at), document.baseURI).href;
 }
 
-const oneAtATime = (act) => (navigator.locks ? navigator.locks.request("docparser.news", act) : act());
+const oneAtATime = (act) => (navigator.locks ? navigator.locks.request(own("news"), act) : act());
 
 /** Calls `on.page` and `on.job` with each event until the job has ended; connects again after a lost connection. `place.last`
  * is the last event that came. `lasting`: the connection stays; otherwise it is there for what is new, every two seconds,
@@ -178,9 +220,9 @@ export async function watch(id, on, signal, place, lasting) {
       await (lasting ? hear() : oneAtATime(hear));
     } catch (error) {
       if (signal.aborted) return;
-      if (error instanceof ApiError && error.status >= 400 && error.status < 500 && error.status !== 429) throw error;
+      if (refuses(error)) throw error;
     }
-    if (!ended) await (lasting ? pause(failures++) : new Promise((done) => setTimeout(done, ROUND_MS)));
+    if (!ended) await (lasting ? retryPause(failures++, signal) : pause(ROUND_MS, signal));
   }
 }
 

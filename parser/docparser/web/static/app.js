@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // The page as a whole: takes files, lists documents at the side, shows one of them in the viewer.
 
+import { Actions } from "./actions.js";
 import * as api from "./api.js";
 import { Documents } from "./documents.js";
 import * as downloads from "./downloads.js";
 import { filesOf, filesOfFolder } from "./dropped.js";
-import { failure, Problems, refusal } from "./failures.js";
+import { failure, Problems, refusal, showIn, unreadable, waiting } from "./failures.js";
 import * as key from "./key.js";
 import * as languages from "./languages.js";
 import * as many from "./many.js";
@@ -21,8 +22,11 @@ const documents = new Documents();
 const viewer = new Viewer((file) => choose(takePage(file)), (error) => trouble(error));
 const sidebar = new Sidebar(choose);
 const problems = new Problems(by("problem"));
+const actions = new Actions(documents, (one) => problems.add(one));
+let held = null; // what is said of files that wait
 
 documents.addEventListener("change", ({ detail: entry }) => {
+  tellHeld();
   if (entry) {
     news.follow(entry);
     sidebar.update(entry);
@@ -32,13 +36,25 @@ documents.addEventListener("change", ({ detail: entry }) => {
   else refresh();
 });
 documents.addEventListener("trouble", ({ detail }) => trouble(detail));
-documents.addEventListener("gone", ({ detail: { name } }) => problems.add({ about: name, says: ["gone"], quiet: true }));
-documents.addEventListener("unsent", ({ detail: { name, upload } }) => problems.add(refusal(upload.error, name)));
+documents.addEventListener("gone", ({ detail }) => {
+  for (const { name } of detail) problems.add({ about: name, says: ["gone"], quiet: true });
+});
+documents.addEventListener("refused", ({ detail: { document, error } }) => problems.add(refusal(error, document.name)));
+documents.addEventListener("unkept", () => problems.add({ says: ["unkept"] }));
 
 function refresh() {
   by("layout").dataset.empty = String(!documents.list.length);
   by("skip").hash = documents.list.length ? "viewer" : "files";
   sidebar.show(documents.list, viewer.entry);
+}
+
+/** Says why files wait, and how many. */
+function tellHeld() {
+  const now = documents.held;
+  if (held?.error === now?.error && held?.count === now?.count) return;
+  if (now && !held) news.tell(...waiting(now).says);
+  held = now;
+  showIn(by("held"), now ? [waiting(now)] : []);
 }
 
 function choose(entry) {
@@ -96,7 +112,10 @@ addEventListener("drop", (event) => {
   event.preventDefault();
   depth = 0;
   curtain(false);
-  filesOf(event.dataTransfer).then(take).catch(trouble);
+  filesOf(event.dataTransfer).then(({ files, lost }) => {
+    take(files);
+    for (const name of lost) problems.add(unreadable(name));
+  }).catch(trouble);
 });
 addEventListener("paste", ({ clipboardData }) => clipboardData.files.length && take([...clipboardData.files]));
 // A tab that nobody sees has no stream; when it is seen again, it catches up.
@@ -107,26 +126,32 @@ document.addEventListener("visibilitychange", () => {
 for (const moment of ["focus", "blur"]) addEventListener(moment, () => documents.refocus());
 addEventListener("beforeunload", (event) => documents.unsent && event.preventDefault());
 
-/** A click handler whose errors are shown to the user. */
-function onClick(id, action) {
+/** Buttons for the document on the screen. */
+function onClick(id, act) {
   by(id).onclick = () => {
     problems.clear();
     key.wanted();
-    action(viewer.entry).catch(trouble);
+    act([viewer.entry]);
   };
 }
 
-onClick("cancel", (entry) => documents.cancel(entry));
-onClick("retry", (entry) => many.again(entry, documents));
-onClick("remove", async (entry) => {
-  await many.drop(entry, documents);
+onClick("cancel", (entries) => actions.cancel(entries));
+onClick("retry", (entries) => actions.again(entries));
+onClick("remove", async (entries) => {
+  await actions.remove(entries);
   (viewer.entry ? by("viewer") : by("files")).focus(); // the button may be gone
 });
-const onTrouble = (one) => problems.add(one);
-downloads.connect(by("downloads"), () => viewer.entry, trouble, (entry) => many.download([entry], onTrouble));
-many.connect(sidebar, documents, onTrouble);
+downloads.connect(by("downloads"), () => viewer.entry, trouble, (entry) => actions.download([entry]));
+many.connect(sidebar, actions);
 theme.connect(by("theme"));
 languages.connect(by("language"));
+key.connect((needed) => {
+  documents.resend();
+  if (needed) return;
+  if (!documents.unsent) return location.reload();
+  begin(); // a reload would lose the files that wait
+  documents.read(viewer.entry);
+});
 
 /** Asks again and again; for a key only the first time. */
 async function capacity(quietly = true) {
@@ -138,6 +163,7 @@ async function capacity(quietly = true) {
       else if (count) languages.say(by("capacity"), "capacity.busy", { count });
       else languages.say(by("capacity"), "capacity.ready");
       by("capacity").title = waitsFor ?? "";
+      if (!begun) begin();
     } catch (error) {
       languages.say(by("capacity"), ...failure(error).says);
       by("capacity").title = error.message;
@@ -146,8 +172,20 @@ async function capacity(quietly = true) {
   setTimeout(capacity, CAPACITY_MS);
 }
 
+let begun = false;
+
+/** What is asked once, after the first answer: only then it is known whether there is a key. */
+async function begin() {
+  begun = true;
+  try {
+    const [limits] = await Promise.all([welcome.connect(takePage, trouble), documents.fetch()]);
+    viewer.keep(limits.jobKeepHours);
+  } catch (error) {
+    begun = api.refuses(error); // a service that is away is asked again
+    if (begun) trouble(error);
+  }
+}
+
 refresh();
 documents.restore();
-// Only after the first answer it is known whether there is a key.
-const greet = async () => viewer.keep((await welcome.connect(takePage, trouble)).jobKeepHours);
-capacity(false).then(() => Promise.all([greet(), documents.fetch()])).catch(trouble);
+capacity(false);

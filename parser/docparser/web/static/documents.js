@@ -8,53 +8,60 @@
 // request asks about all other documents, and few are sent at once.
 
 import * as api from "./api.js";
+import { Remembered } from "./remembered.js";
+import { Sending } from "./sending.js";
+import { ended } from "./stages.js";
 
-const REMEMBERED = "docparser.jobs";
 const ROUND_MS = 2000;
-const SENT_AT_ONCE = 2;
 const FETCHED = 1000;
-const MINUTE_MS = 60_000;
-const HOUR_MS = 60 * MINUTE_MS;
-const LATER = [408, 425, 429]; // of the answers 4xx, those that are others another time
 
-const remembered = () => JSON.parse(localStorage.getItem(REMEMBERED) ?? "[]");
 const made = ({ id = null, name, folder = "", file = null }) => ({ id, name, folder, file, job: null, pages: new Map(), upload: null });
 
 export class Documents extends EventTarget {
   /** `{id, name, folder, file, job, pages: Map(number -> {state, error}), upload}`, newest first. Until the service has it, `id`
-   * is null and `upload` is `{state: "waiting"|"sending"|"failed", share, error}`; `file` is what was chosen here. */
+   * is null and `upload` is `{state: "waiting"|"sending", share, error}`, `error` being why it was not taken last time;
+   * `file` is what was chosen here. */
   list = [];
+  #remembered = new Remembered("jobs");
   #stream = null; // `{document, control}`
   #asking = false;
-  #sending = 0;
   #forgotten = new Set();
+  #sending = new Sending({
+    change: (document) => this.#changed(document),
+    sent: (document, id) => {
+      Object.assign(document, { id, upload: null });
+      this.#store();
+      this.#changed(document);
+      this.#ask();
+    },
+    refused: (document, error) => {
+      this.forget([document]);
+      this.#tell("refused", { document, error });
+    },
+  });
 
   /** Documents of earlier visits and of other tabs; those that the service has forgotten go. */
   restore() {
     this.#merge();
-    addEventListener("storage", ({ key }) => key === REMEMBERED && this.#merge());
+    addEventListener("storage", ({ key }) => key === this.#remembered.name && this.#merge());
   }
 
   /** Adds the newest jobs of the key, if there is one. */
   async fetch() {
     if (!api.key.get()) return;
+    const known = new Map(this.list.map((document) => [document.id, document]));
     let left = FETCHED;
     for await (const job of api.list()) {
       if (!left--) break; // programs may use the key too
       if (this.#forgotten.has(job.jobId)) continue;
-      const known = this.find(job.jobId);
-      const document = known ?? { ...made({ id: job.jobId, name: job.fileName }), fetched: true };
+      const document = known.get(job.jobId) ?? { ...made({ id: job.jobId, name: job.fileName }), fetched: true };
       document.job = job;
-      if (!known) this.list.push(document);
+      if (!known.has(job.jobId)) this.list.push(document);
     }
     const moment = ({ id, job }) => (job ? Date.parse(job.createTime) : id ? 0 : Infinity);
     this.list.sort((one, other) => moment(other) - moment(one) || 0);
     this.#changed();
     this.#ask();
-  }
-
-  find(id) {
-    return this.list.find((document) => document.id === id);
   }
 
   /** Lists the files at once and sends them, few at a time; returns their documents. */
@@ -63,33 +70,32 @@ export class Documents extends EventTarget {
     for (const document of added) {
       const idempotencyKey = crypto.randomUUID?.() ?? `${Date.now()}-${Math.random()}`;
       document.upload = { state: "waiting", share: 0, error: null, settings: { ...settings, idempotencyKey } };
-      this.list.unshift(document);
     }
+    this.list = [...added.toReversed(), ...this.list];
     this.#changed();
-    this.#send();
+    this.#sending.add(added);
     return added;
   }
 
-  /** Sends a document again that could not be sent. */
-  resend(document) {
-    document.upload.state = "waiting";
-    this.#changed(document);
-    this.#send();
+  /** Ends the sending of documents, which leave the list. */
+  unsend(documents) {
+    this.#sending.end(documents);
+    this.forget(documents);
   }
 
-  /** Ends a document: its sending, or its job. */
-  async cancel(document) {
-    if (!document.upload) return api.cancel(document.id);
-    const { upload } = document;
-    // The service may have it already, and only its answer be under way.
-    if (upload.state === "sending" && upload.share === 1) upload.unwanted = true;
-    else upload.control?.abort();
-    this.forget(document);
+  /** Sends what waits, now. */
+  resend() {
+    this.#sending.resume();
+  }
+
+  /** Why files wait that are to be sent, and how many, `{error, count}`; null: none is held up. */
+  get held() {
+    return this.#sending.held;
   }
 
   /** Whether documents would be lost with this tab. */
   get unsent() {
-    return this.list.some(({ upload }) => upload && upload.state !== "failed");
+    return this.list.some(({ upload }) => upload);
   }
 
   /** A job has begun again. */
@@ -114,48 +120,15 @@ export class Documents extends EventTarget {
     if (this.#stream && !ended(this.#stream.document)) this.read(this.#stream.document, true);
   }
 
-  forget(document) {
-    if (this.#streams(document)) this.read(null);
-    this.#forgotten.add(document.id);
-    this.list = this.list.filter((other) => other !== document);
-    this.#store();
+  /** Takes documents out of the list. */
+  forget(documents) {
+    if (!documents.length) return;
+    const gone = new Set(documents);
+    if (gone.has(this.#stream?.document)) this.read(null);
+    for (const { id } of documents) this.#forgotten.add(id);
+    this.list = this.list.filter((document) => !gone.has(document));
+    if (documents.some(({ id }) => id)) this.#store();
     this.#changed();
-  }
-
-  /** Sends what waits to be sent, the first that came first. */
-  #send() {
-    for (const document of this.list.toReversed()) {
-      if (this.#sending === SENT_AT_ONCE) return;
-      if (document.upload?.state === "waiting") this.#post(document).catch((error) => this.#lost(error));
-    }
-  }
-
-  async #post(document) {
-    const { upload, file } = document;
-    Object.assign(upload, { state: "sending", share: 0, error: null, control: new AbortController() });
-    this.#sending++;
-    this.#changed(document);
-    const sent = (share) => {
-      upload.share = share;
-      this.#changed(document);
-    };
-    try {
-      const id = await api.submit(file, upload.settings, sent, upload.control.signal);
-      if (upload.unwanted) return await api.remove(id).catch(() => api.cancel(id));
-      Object.assign(document, { id, upload: null });
-      this.#store();
-      this.#changed(document);
-      this.#ask();
-    } catch (error) {
-      if (upload.unwanted || error.name === "AbortError") return;
-      Object.assign(upload, { state: "failed", error });
-      if (error.status >= 400 && error.status < 500 && !LATER.includes(error.status)) this.forget(document);
-      else this.#changed(document);
-      this.dispatchEvent(new CustomEvent("unsent", { detail: document }));
-    } finally {
-      this.#sending--;
-      this.#send();
-    }
   }
 
   async #watch({ document, control }) {
@@ -166,7 +139,10 @@ export class Documents extends EventTarget {
     try {
       await api.watch(document.id, on, control.signal, document, globalThis.document.hasFocus());
     } catch (error) {
-      this.#failed(document, error);
+      if (error.status !== 404) throw error;
+      this.#gone([document]);
+    } finally {
+      if (this.#stream?.control === control && !ended(document)) this.#stream = null; // `#ask` goes on with it
     }
   }
 
@@ -195,12 +171,11 @@ export class Documents extends EventTarget {
       const jobs = new Map((await api.states(documents.map(({ id }) => id))).map((job) => [job.jobId, job]));
       for (const document of documents) {
         const job = jobs.get(document.id);
-        if (!job) this.#gone(document);
-        else if (JSON.stringify(job) !== JSON.stringify(document.job)) this.#learned(document, job); // most are as they were
+        if (job && JSON.stringify(job) !== JSON.stringify(document.job)) this.#learned(document, job); // most are as they were
       }
+      this.#gone(documents.filter(({ id }) => !jobs.has(id)));
     } catch (error) {
-      // A service that is away comes back; what it refuses, it refuses again.
-      if (error.status >= 400 && error.status < 500 && error.status !== 429) throw error;
+      if (api.refuses(error)) throw error; // a service that is away comes back
     }
   }
 
@@ -209,104 +184,55 @@ export class Documents extends EventTarget {
     this.#changed(document);
   }
 
-  #failed(document, error) {
-    if (error.status === 404) this.#gone(document);
-    else throw error;
-  }
-
   /** The service keeps documents for some time only. */
-  #gone(document) {
-    if (!this.list.includes(document)) return; // it was removed here
-    this.forget(document);
-    this.dispatchEvent(new CustomEvent("gone", { detail: document }));
+  #gone(documents) {
+    const listed = new Set(this.list);
+    const gone = documents.filter((document) => listed.has(document)); // others were removed here
+    this.forget(gone);
+    if (gone.length) this.#tell("gone", gone);
   }
 
   #lost(error) {
-    this.dispatchEvent(new CustomEvent("trouble", { detail: error }));
+    this.#tell("trouble", error);
+  }
+
+  /** What this browser remembers, `[{id, name, folder}]`. */
+  #stored() {
+    try {
+      return JSON.parse(this.#remembered.get() || "[]");
+    } catch {
+      return []; // nothing that this page wrote
+    }
   }
 
   /** Takes what other tabs have added, and lets go what they have removed. */
   #merge() {
-    const known = remembered().filter(({ id }) => !this.#forgotten.has(id));
+    const known = this.#stored().filter(({ id }) => !this.#forgotten.has(id));
     const ids = new Set(known.map(({ id }) => id));
     const kept = this.list.filter(({ id, fetched }) => !id || fetched || ids.has(id));
-    this.list = [...known.filter(({ id }) => !this.find(id)).map(made), ...kept];
+    const here = new Set(kept.map(({ id }) => id));
+    this.list = [...known.filter(({ id }) => !here.has(id)).map(made), ...kept];
     this.#changed();
     this.#ask();
   }
 
   /** Other tabs may have stored documents since this one looked. What came with the key goes with it. */
   #store() {
-    const others = remembered().filter(({ id }) => !this.find(id) && !this.#forgotten.has(id));
+    const here = new Set(this.list.map(({ id }) => id));
+    const others = this.#stored().filter(({ id }) => !here.has(id) && !this.#forgotten.has(id));
     const own = this.list.filter(({ id, fetched }) => id && !fetched).map(({ id, name, folder }) => ({ id, name, folder }));
-    localStorage.setItem(REMEMBERED, JSON.stringify([...own, ...others]));
+    if (!this.#remembered.set(JSON.stringify([...own, ...others]))) this.#tell("unkept");
   }
 
+  /** The whole list has changed, or one document of it. */
   #changed(document = null) {
-    this.dispatchEvent(new CustomEvent("change", { detail: document }));
+    this.#tell("change", document);
+  }
+
+  #tell(what, detail = null) {
+    this.dispatchEvent(new CustomEvent(what, { detail }));
   }
 }
 
 /** Whether it is known of all pages how they ended. */
 const complete = ({ pages }) => pages.size && [...pages.values()].every(({ state }) => state === "done" || state === "failed");
-
-/** How far a document is, one word for a sign, a colour and a filter. */
-export function stage({ job, upload }) {
-  if (upload) return upload.state;
-  if (!job) return "waiting";
-  const { pages, cancelled, waitsFor } = job.docparser;
-  if (cancelled) return "cancelled";
-  if (job.state === "failed") return "failed";
-  if (job.state === "done") return pages.failed ? "partly" : "done";
-  return waitsFor || !job.extractProgress ? "waiting" : "running";
-}
-
-/** A document's state, as the key of a text and its values. */
-export function describe(document) {
-  const { job, upload } = document;
-  if (upload?.state === "sending") return ["state.sending", { share: Math.floor(100 * upload.share) }];
-  if (upload) return [upload.state === "failed" ? "state.unsent" : "state.waiting"];
-  if (!job) return [document.file ? "state.waiting" : "state.unknown"];
-  const { pages, waitsFor } = job.docparser;
-  const count = job.extractProgress?.totalPages;
-  switch (stage(document)) {
-    case "cancelled":
-      return ["state.cancelled"];
-    case "failed":
-      return ["state.failed"];
-    case "done":
-      return ["state.done", { count: pages.done }];
-    case "partly":
-      return ["state.partly", { read: pages.done, count }];
-  }
-  if (waitsFor) return ["state.paused"];
-  return count === undefined ? ["state.waiting"] : ["state.progress", { read: pages.done + pages.failed, count }];
-}
-
-/** How long a document took, or about how long it will take; null where nobody knows. As `describe`. */
-export function duration({ job }, now = Date.now()) {
-  const { startTime, endTime, totalPages } = job?.extractProgress ?? {};
-  if (!startTime) return null;
-  const began = Date.parse(startTime);
-  if (endTime) return ["time.took", { time: inTime(Date.parse(endTime) - began) }];
-  const { done, failed } = job.docparser.pages;
-  const read = done + failed;
-  if (!read || read === totalPages || job.docparser.waitsFor) return null;
-  return ["time.left", { time: inTime(((now - began) / read) * (totalPages - read)) }];
-}
-
-const inTime = (ms) =>
-  ms < MINUTE_MS ? ["time.seconds", { count: Math.ceil(ms / 1000) }] : ["time.minutes", { count: Math.round(ms / MINUTE_MS) }];
-
-/** When the service deletes a document that it keeps for so many hours after its end; null: not yet known. As `describe`. */
-export function deletion({ job }, keptHours) {
-  const end = job?.extractProgress?.endTime;
-  return end && keptHours ? ["time.deleted", { moment: new Date(Date.parse(end) + keptHours * HOUR_MS) }] : null;
-}
-
-export const ended = ({ job }) => ["done", "failed"].includes(job?.state);
-
-/** Whether failed pages of a document can be read again. */
-export function retriable(document) {
-  return ended(document) && !document.job.docparser.cancelled && document.job.docparser.pages.failed > 0;
-}

@@ -2,6 +2,7 @@
 // What went wrong, for a person: a sentence in the page's language, and the service's own words, which are English.
 
 import { knows, say } from "./languages.js";
+import { Unreadable } from "./sending.js";
 
 // What a file is that the service does not read, by its words (common/file_types.py).
 const KINDS = [
@@ -16,6 +17,9 @@ const KINDS = [
   [/neither an image nor a PDF/, "unknown"],
 ];
 
+// Why no file is sent for now, by the status of the service's answer.
+const HELD = { 401: "held.key", 429: "held.full", 503: "held.full", 507: "held.full" };
+
 /** A failure, `{about, says: [key, values], words}`, of an error; `about`: what it concerns, in the user's own words. */
 export function failure(error, about) {
   const known = error.status === undefined ? "error.page" : `error.${error.status}`;
@@ -23,11 +27,18 @@ export function failure(error, about) {
   return { about, says: [key, { status: error.status }], words: error.message };
 }
 
-/** The failure of a file that the service does not take. */
+/** The failure of a file that is not taken. */
 export function refusal(error, about) {
+  if (error instanceof Unreadable) return unreadable(about);
   const kind = [400, 422].includes(error.status) && KINDS.find(([words]) => words.test(error.message))?.[1];
   return kind ? { about, says: [`refused.${kind}`], words: error.message, quiet: true } : failure(error, about);
 }
+
+/** The failure of a file or folder that the browser cannot read. */
+export const unreadable = (about) => ({ about, says: ["unreadable"], quiet: true });
+
+/** Why files wait that are to be sent, `{error, count}`. */
+export const waiting = ({ error, count }) => ({ says: [HELD[error.status] ?? "held.away", { count }], words: error.message });
 
 /** The sentence `PREFIX.KIND`, or that of `other`; `words` are the service's. */
 export const ofKind = (prefix, kind, other) => [knows(`${prefix}.${kind}`) ? `${prefix}.${kind}` : `${prefix}.${other}`];
@@ -50,6 +61,8 @@ function line({ about, says, words }) {
 
 const inEnglish = (words) => Object.assign(document.createElement("span"), { className: "words", textContent: words, lang: "en" });
 
+const NAMED = 20; // of what has the same failure; more are counted
+
 /** Failures that can be closed, one line for all that say the same; the service's words are behind each. */
 export class Problems {
   #element;
@@ -67,7 +80,7 @@ export class Problems {
     const shown = line({ ...trouble, about: first, words: "" });
     shown.dataset.quiet = String(Boolean(trouble.quiet));
     if (rest.length) {
-      const others = Object.assign(document.createElement("span"), { className: "others", title: rest.join("\n") });
+      const others = Object.assign(document.createElement("span"), { className: "others", title: rest.slice(0, NAMED).join("\n") });
       say(others, "problem.others", { count: rest.length });
       shown.querySelector(".about").after(" ", others);
     }

@@ -39,7 +39,7 @@ export class Formulas {
     const nodes = [];
     while (walker.nextNode()) if (walker.currentNode.data.includes("\ue000")) nodes.push(walker.currentNode);
     for (const node of nodes) {
-      const pieces = node.data.split(/\ue000(\d+)\ue001/);
+      const pieces = node.data.split(MARK);
       node.replaceWith(...pieces.map((piece, index) => (index % 2 ? this.#element(engine, this.#found[piece]) : piece)));
     }
   }

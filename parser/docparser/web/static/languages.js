@@ -4,9 +4,10 @@
 
 import en from "./languages/en.js";
 import zh from "./languages/zh.js";
+import { Remembered } from "./remembered.js";
 
 const LANGUAGES = { en: { tag: "en", texts: en }, zh: { tag: "zh-Hans", texts: zh } };
-const REMEMBERED = "docparser.language";
+const remembered = new Remembered("language");
 // Where a text can stand in an element: its data attribute -> the attribute that it fills; null: its content.
 const PLACES = { text: null, label: "aria-label", hint: "placeholder", alt: "alt", title: "title" };
 
@@ -56,7 +57,7 @@ function write(element, place) {
 }
 
 function preferred() {
-  const wanted = [localStorage.getItem(REMEMBERED) ?? "", ...navigator.languages];
+  const wanted = [remembered.get(), ...navigator.languages];
   return wanted.map(baseOf).find((name) => Object.hasOwn(LANGUAGES, name)) ?? "en";
 }
 
@@ -82,7 +83,7 @@ export function connect(button) {
   const next = () => names[(names.indexOf(baseOf(document.documentElement.lang)) + 1) % names.length];
   const show = () => (button.lang = LANGUAGES[next()].tag);
   button.onclick = () => {
-    localStorage.setItem(REMEMBERED, next());
+    remembered.set(next());
     speak(next());
     show();
   };

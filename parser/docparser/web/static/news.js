@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Progress for those who hear the page: the begin, each quarter and the end of a document, not each of its pages.
 
-import { describe, ended } from "./documents.js";
 import { say } from "./languages.js";
+import { describe, ended } from "./stages.js";
 
 const END = 5;
 const live = document.getElementById("news");

@@ -80,6 +80,11 @@ export class Sheets {
     this.#mark(true);
   }
 
+  /** Fills a page again that could not be filled. */
+  again(number) {
+    if (this.#filled.delete(number)) this.#draw(number);
+  }
+
   /** Brings a page to the top. */
   go(number) {
     const row = this.#rows.get(number);

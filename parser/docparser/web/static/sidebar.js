@@ -2,9 +2,9 @@
 // The list of documents: filtered, sorted, some of them picked. Rows out of sight are laid out only when they come into
 // sight (`content-visibility`), so that the list holds hundreds; a change draws its own row anew and no other.
 
-import { describe, duration, ended, stage } from "./documents.js";
 import { hush, say } from "./languages.js";
 import { step, UP_AND_DOWN } from "./rove.js";
+import { describe, duration, ended, stage } from "./stages.js";
 
 const by = (id) => document.getElementById(id);
 const BY_NAME = new Intl.Collator(undefined, { numeric: true });
@@ -32,6 +32,7 @@ export class Sidebar extends EventTarget {
   #all = [];
   #chosen = null;
   #stop = null; // the document whose row is the list's stop of the Tab key
+  #soon = false; // whether the rows are about to be arranged
   #choose;
 
   constructor(choose) {
@@ -53,8 +54,9 @@ export class Sidebar extends EventTarget {
   show(all, chosen) {
     this.#all = all;
     this.#chosen = chosen;
+    const kept = new Set(all);
     for (const [entry, row] of this.#rows) {
-      if (all.includes(entry)) continue;
+      if (kept.has(entry)) continue;
       row.item.remove();
       this.#rows.delete(entry);
       this.#picks.delete(entry);
@@ -64,13 +66,28 @@ export class Sidebar extends EventTarget {
     this.#arrange();
   }
 
+  /** Gives the list the focus; what chooses files, if the list is empty. */
+  focus() {
+    (this.#rows.get(this.#stop)?.button ?? by("files")).focus();
+  }
+
   /** One document has changed. */
   update(entry) {
     const row = this.#rows.get(entry);
     if (!row) return;
     this.#fill(row, entry);
-    if (by("kind").value !== "all") this.#arrange();
+    if (by("kind").value !== "all") this.#arrangeSoon();
     else this.dispatchEvent(new Event("pick")); // what can be done with it may have changed
+  }
+
+  /** Once for all documents that change at the same time. */
+  #arrangeSoon() {
+    if (this.#soon) return;
+    this.#soon = true;
+    queueMicrotask(() => {
+      this.#soon = false;
+      this.#arrange();
+    });
   }
 
   /** Brings the rows into the order that is asked for, without those that are filtered out. */
@@ -163,7 +180,7 @@ export class Sidebar extends EventTarget {
     if (job) this.#date(row.about, job.createTime);
     else if (entry.file) say(row.about, "list.size", { size: { bytes: entry.file.size } });
     const progress = job?.extractProgress;
-    row.bar.hidden = ended(entry) || upload?.state === "failed";
+    row.bar.hidden = ended(entry);
     say(row.bar, "list.progress", { name: entry.name }, "label");
     if (upload?.state === "sending") {
       row.bar.max = 1;

@@ -35,11 +35,12 @@ export class Strip {
     this.#numbers.forEach((number, index) => {
       const button = strip.children[index]?.firstChild ?? this.#add(strip);
       const { state } = pages.get(number);
-      button.dataset.page = number;
-      button.dataset.state = state;
       button.tabIndex = number === chosen ? 0 : -1;
-      say(button, "page.number", { number });
-      say(button, `page.${state}`, { number }, "label");
+      if (Number(button.dataset.page) !== number || button.dataset.state !== state) { // of thousands, most are as they were
+        Object.assign(button.dataset, { page: number, state });
+        say(button, "page.number", { number });
+        say(button, `page.${state}`, { number }, "label");
+      }
       if (number === chosen) button.setAttribute("aria-current", "page");
       else button.removeAttribute("aria-current");
     });

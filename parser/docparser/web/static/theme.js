@@ -2,13 +2,14 @@
 // Light or dark: as the system has it, or as chosen here.
 
 import { say } from "./languages.js";
+import { Remembered } from "./remembered.js";
 
-const REMEMBERED = "docparser.theme";
+const remembered = new Remembered("theme");
 const THEMES = ["auto", "light", "dark"];
 
 /** Makes `button` go through the themes. */
 export function connect(button) {
-  const chosen = () => THEMES.find((name) => name === localStorage.getItem(REMEMBERED)) ?? "auto";
+  const chosen = () => THEMES.find((name) => name === remembered.get()) ?? "auto";
   const show = () => {
     if (chosen() === "auto") delete document.documentElement.dataset.theme;
     else document.documentElement.dataset.theme = chosen();
@@ -16,7 +17,7 @@ export function connect(button) {
     for (const place of ["label", "title"]) say(button, `theme.${chosen()}`, {}, place);
   };
   button.onclick = () => {
-    localStorage.setItem(REMEMBERED, THEMES[(THEMES.indexOf(chosen()) + 1) % THEMES.length]);
+    remembered.set(THEMES[(THEMES.indexOf(chosen()) + 1) % THEMES.length]);
     show();
   };
   show();

@@ -24,7 +24,8 @@ export function connect(page, onTurned, onTrouble) {
 }
 
 async function turned({ row, name, number }, quarters) {
-  const image = row.querySelector(".sheetpage > img");
+  const image = row?.querySelector(".sheetpage > img");
+  if (!image) throw new Error("This page has no picture yet.");
   await image.decode();
   const { naturalWidth: width, naturalHeight: height } = image;
   const canvas = document.createElement("canvas");
@@ -34,5 +35,6 @@ async function turned({ row, name, number }, quarters) {
   context.rotate((quarters * Math.PI) / 2);
   context.drawImage(image, -width / 2, -height / 2);
   const blob = await new Promise((done) => canvas.toBlob(done, "image/jpeg", QUALITY));
+  if (!blob) throw new Error(`The browser draws no picture of ${width} x ${height} pixels.`);
   return new File([blob], `${name.replace(/\.[^./]*$/, "")}_${number}_turned.jpg`, { type: blob.type });
 }

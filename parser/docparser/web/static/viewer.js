@@ -3,7 +3,6 @@
 
 import * as api from "./api.js";
 import * as blocks from "./blocks.js";
-import { deletion, describe, duration, ended, retriable, stage } from "./documents.js";
 import { failure, ofKind, showIn } from "./failures.js";
 import { hush, say } from "./languages.js";
 import { render } from "./markdown.js";
@@ -12,11 +11,13 @@ import * as places from "./places.js";
 import { Reading } from "./reading.js";
 import { Search } from "./search.js";
 import { Sheets } from "./sheets.js";
+import { deletion, describe, duration, ended, heldUp, retriable, stage } from "./stages.js";
 import { Strip } from "./strip.js";
 import * as turn from "./turn.js";
 import * as zoom from "./zoom.js";
 
 const by = (id) => document.getElementById(id);
+const AGAIN_MS = 5000;
 const SHOWN = new Set(["done", "failed"]);
 // Where the arrows move the cursor or choose, or scroll what is wider than its place.
 const OWN_ARROWS = "input:not([type=file], [type=checkbox]), select, dialog, .prose [tabindex], [data-zoomed=true] .picture";
@@ -79,11 +80,10 @@ export class Viewer {
       if (words) say(by(id), ...words);
       else hush(by(id));
     }
-    const unsent = upload?.state === "failed";
-    this.#offer("cancel", !ended(this.#entry) && !unsent);
-    this.#offer("retry", unsent || retriable(this.#entry));
-    say(by("retry"), unsent ? "resend" : "retry");
-    this.#offer("remove", ended(this.#entry) || unsent);
+    this.#offer("cancel", !ended(this.#entry));
+    this.#offer("retry", heldUp(this.#entry) || retriable(this.#entry));
+    say(by("retry"), upload ? "resend" : "retry");
+    this.#offer("remove", ended(this.#entry));
     this.#offer("downloads", job?.docparser.pages.done);
     const pages = this.#pages();
     if (!pages.has(this.#number)) this.#number = Math.min(...pages.keys());
@@ -150,7 +150,11 @@ export class Viewer {
       this.#credit(models);
       this.#note(number, report ?? {}, blocks.doubts(entry.prunedResult), unread);
     } catch (error) {
-      if (!signal.aborted) await this.#broken(row, number, failure(error), signal);
+      if (signal.aborted) return;
+      await this.#broken(row, number, failure(error), signal);
+      if (error instanceof api.ApiError && !api.refuses(error)) {
+        setTimeout(() => signal.aborted || this.#sheets.again(number), AGAIN_MS); // a service that is away comes back
+      }
     }
   }
 
@@ -170,7 +174,7 @@ export class Viewer {
   /** The page as it came, until it is read. */
   #wait(row, number, page, signal) {
     const { upload } = this.#entry;
-    const words = upload ? (upload.state === "failed" ? "sheet.unsent" : "sheet.sending")
+    const words = upload ? (upload.state === "waiting" ? "sheet.unsent" : "sheet.sending")
       : page.state === "running" ? "sheet.running" : ended(this.#entry) ? "sheet.none" : "sheet.waiting";
     this.#reading.blank(row, words);
     return this.#original(row, number, signal);

@@ -80,7 +80,6 @@ export default {
 
   "state.unknown": "…",
   "state.sending": "sending, {share} %",
-  "state.unsent": "not sent",
   "state.waiting": "waiting",
   "state.paused": "waiting for the service",
   "state.progress": { one: "{read} of {count} page", other: "{read} of {count} pages" },
@@ -169,6 +168,8 @@ export default {
   "key.field": "Key",
   "key.continue": "Continue",
   "key.cancel": "Cancel",
+  "key.refused": "The service does not accept the key that it was given.",
+  "key.signs": "A key has only letters, digits and signs of the English keyboard.",
 
   // What went wrong, by the status of the service's answer; 0: there was none.
   "error.0": "The service does not answer.",
@@ -190,7 +191,24 @@ export default {
   gone: "No longer on the service, which keeps documents for some time only.",
   "error.page": "This page does not work as it should.",
 
+  unkept: "This browser has no room to remember the documents. They will be missing here when the page is loaded again.",
+
+  // Why no file is sent for now.
+  "held.away": {
+    one: "The service is away. {count} file waits and is sent when it is back.",
+    other: "The service is away. {count} files wait and are sent when it is back.",
+  },
+  "held.full": {
+    one: "The service takes no more files for now. {count} file waits and is sent as soon as there is room.",
+    other: "The service takes no more files for now. {count} files wait and are sent as soon as there is room.",
+  },
+  "held.key": {
+    one: "The service needs a valid key. {count} file waits for it.",
+    other: "The service needs a valid key. {count} files wait for it.",
+  },
+
   // Why a file is not taken, by what it is.
+  unreadable: "It cannot be read. It may have been moved or changed since it was chosen.",
   "refused.document": "Word and text documents are not read here. Save it as PDF, and send that.",
   "refused.workbook": "Excel tables are not read here. Save them as PDF, and send that.",
   "refused.slides": "Presentations are not read here. Save them as PDF, and send that.",

@@ -77,7 +77,6 @@ export default {
 
   "state.unknown": "…",
   "state.sending": "正在发送，{share} %",
-  "state.unsent": "未发送",
   "state.waiting": "等待中",
   "state.paused": "等待服务恢复",
   "state.progress": { other: "已完成 {read} / {count} 页" },
@@ -163,6 +162,8 @@ export default {
   "key.field": "密钥",
   "key.continue": "继续",
   "key.cancel": "取消",
+  "key.refused": "服务不接受已提供的密钥。",
+  "key.signs": "密钥只能包含英文字母、数字和英文符号。",
 
   "error.0": "服务没有应答。",
   "error.400": "服务无法接受此请求。",
@@ -183,6 +184,13 @@ export default {
   gone: "服务上已没有此文档：文档只保留一段时间。",
   "error.page": "本网页出现了问题。",
 
+  unkept: "此浏览器没有空间来记住文档。重新加载网页后，这里将不再显示这些文档。",
+
+  "held.away": { other: "服务没有应答。{count} 个文件在等待，服务恢复后会自动发送。" },
+  "held.full": { other: "服务暂时不再接收文件。{count} 个文件在等待，有空间后会自动发送。" },
+  "held.key": { other: "服务需要有效的密钥。{count} 个文件在等待密钥。" },
+
+  unreadable: "无法读取。选择之后，它可能已被移动或修改。",
   "refused.document": "不支持 Word 等文字处理文档。请另存为 PDF 后发送。",
   "refused.workbook": "不支持 Excel 表格。请另存为 PDF 后发送。",
   "refused.slides": "不支持演示文稿。请另存为 PDF 后发送。",
