@@ -15,12 +15,10 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from docparser.errors import StorageDamaged
 from docparser.parsing.result import PageOutcome
 
 NAME = re.compile(r"[A-Za-z0-9._-]{1,150}")
 FROZEN = "frozen"  # how the names of a page's files begin that wait for joining, see page.frozen
-FROZEN_PAGE = "frozen.json"  # older releases kept a pickle, which nothing reads any more
 Address = Callable[[str], str]
 
 
@@ -44,9 +42,7 @@ def pack(outcome: PageOutcome, number: int, models: Mapping[str, Any]) -> tuple[
 
 
 def frozen_of(files: dict[str, bytes]) -> dict[str, bytes]:
-    """Those of a page's files that joining needs. Raises StorageDamaged if an older release kept the page."""
-    if FROZEN_PAGE not in files:
-        raise StorageDamaged("the stored page is of an older release and cannot be joined; it can be retried")
+    """Those of a page's files that joining needs."""
     return {name: content for name, content in files.items() if name.startswith(FROZEN)}
 
 

@@ -152,11 +152,10 @@ class Results:
                 found = with_addresses(stored["entry"], lambda name: address(f"pages/{step.number}/{name}"))
                 entry = cast(PageEntry, found)
                 models, error = stored["models"], None
-                # Older releases kept notes of blocks as "notes", and none of pages.
-                if of_blocks := stored.get("block_notes", stored.get("notes")):
-                    report["blocks"] = of_blocks
-                if of_page := stored.get("page_notes"):
-                    report["notes"] = of_page
+                if stored["block_notes"]:
+                    report["blocks"] = stored["block_notes"]
+                if stored["page_notes"]:
+                    report["notes"] = stored["page_notes"]
         if error:
             report["error"] = error
         partial = not job.state.ended or "error" in report or "blocks" in report

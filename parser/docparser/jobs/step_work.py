@@ -231,7 +231,7 @@ class StepWork:
         frozen = [pages.frozen_of(files) for _, files in read]
         texts, notes = await self._service.join(frozen, options, self._flow(claim))
         for place, note in notes:
-            read[place][0].setdefault("block_notes", []).append(note)
+            read[place][0]["block_notes"].append(note)
         records = {}
         for (step, _), (page, files), text in zip(steps, read, texts, strict=True):
             new, files = pages.repack(page, text, files)
@@ -261,13 +261,10 @@ class StepWork:
         read, damaged = [], {}
         for step, folder in steps:
             try:
-                page, files = self._files.read_page(claim.job.id, folder, step.sha256)
-                pages.frozen_of(files)
+                read.append(self._files.read_page(claim.job.id, folder, step.sha256))
             except StorageDamaged as exc:
                 damaged[step.number] = str(exc)
                 self._files.make_sure()
-            else:
-                read.append((page, files))
         return read, damaged
 
     @contextlib.asynccontextmanager

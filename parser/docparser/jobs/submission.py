@@ -118,7 +118,7 @@ def check_submission(
     document.seek(0)
     # Every binary file has readinto; typing.BinaryIO does not declare it.
     digest = hashlib.file_digest(document, "sha256")  # type: ignore[arg-type]
-    told = [*filter(None, [callback_url, priority])]  # without them, the fingerprint is that of older releases
+    told = [*filter(None, [callback_url, priority])]  # an option that is not given leaves the fingerprint as it is
     digest.update(json.dumps([model, options, ranges, batch_id, *told], sort_keys=True).encode())
     document.seek(0)
     return Submission(

@@ -232,8 +232,8 @@ def open_postgres(url: str, files: JobFiles, start_s: float = START_S, grace_s: 
     database = PostgresDatabase(url)
     deadline = time.monotonic() + start_s
     before = _patiently(lambda: _upgrade(database, files), deadline)
-    if before < len(schema.MIGRATIONS):
-        log.warning("the schema of the job database was brought from version %d to %d", before, len(schema.MIGRATIONS))
+    if before < (newest := max(schema.MIGRATIONS)):
+        log.warning("the schema of the job database was brought from version %d to %d", before, newest)
     processes = _patiently(lambda: Sessions(database, grace_s), deadline)
     repair.say(_patiently(lambda: reconcile(database, files, young_s=YOUNG_S, pages=False), deadline))
     return Backend(database, processes, SharedKeeper(files, database, processes))

@@ -146,7 +146,7 @@ class DataFolder:
         return found.st_dev, found.st_ino
 
     def _close_to_others(self) -> None:
-        """Earlier releases left what others may read."""
+        """A restored backup may be readable by others."""
         for path in (self.jobs, self.root / "processes", *self.root.glob(f"{DATABASE}*"), self.root / "in-use.lock"):
             with contextlib.suppress(OSError):
                 path.chmod(path.stat().st_mode & 0o700)

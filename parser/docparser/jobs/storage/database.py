@@ -163,7 +163,6 @@ class SqliteDatabase:
             try:
                 schema.check(connection, self.path)
                 _prepare(connection)
-                schema.extend(connection)
             except BaseException:
                 connection.close()
                 raise

@@ -24,7 +24,7 @@ from docparser.jobs.storage.data_folder import SmallFiles
 JOB_ID = re.compile(r"[0-9a-f]{32}")
 PAGE_FOLDER = re.compile(r"(\d{6})-([0-9a-f]{16})")
 PAGE_FILE = "page.json"
-FILES = "files"  # in page.json: the page's further files and their SHA-256; of older releases a list of names
+FILES = "files"  # in page.json: the page's further files and their SHA-256
 CANCELLED = "cancelled"
 TOLD = "told-"
 UNSURE = "unsure"
@@ -206,10 +206,6 @@ class JobFiles(abc.ABC):
     def read_page_file(self, job_id: str, folder: str, name: str) -> bytes:
         """Raises OSError."""
 
-    @abc.abstractmethod
-    def page_file_names(self, job_id: str, folder: str) -> list[str]:
-        """Raises OSError."""
-
     def page(self, job_id: str, folder: str, sha256: str | None) -> dict[str, Any]:
         """``page.json`` of a finished page, checked against ``sha256`` unless that is None. Raises StorageDamaged."""
         return self.checked_page(job_id, folder, sha256)[0]
@@ -229,8 +225,7 @@ class JobFiles(abc.ABC):
         """A finished page with its further files, all checked. Raises StorageDamaged."""
         page = self.page(job_id, folder, sha256)
         try:
-            names = self._names_of(job_id, folder, page)
-            return page, {name: self._checked_file(job_id, folder, page, name) for name in names}
+            return page, {name: self._checked_file(job_id, folder, page, name) for name in page[FILES]}
         except OSError as exc:
             raise StorageDamaged(f"the stored page {folder} cannot be read ({exc}); it can be retried") from exc
 
@@ -239,18 +234,13 @@ class JobFiles(abc.ABC):
         name."""
         page = self.page(job_id, folder, sha256)
         try:
-            if name not in self._names_of(job_id, folder, page):
+            if name not in page[FILES]:
                 raise FileNotFoundError(name)
             return self._checked_file(job_id, folder, page, name)
         except FileNotFoundError:
             raise
         except OSError as exc:
             raise StorageDamaged(f"the stored page {folder} cannot be read ({exc}); it can be retried") from exc
-
-    def _names_of(self, job_id: str, folder: str, page: dict[str, Any]) -> list[str]:
-        if (known := page.get(FILES)) is not None:
-            return list(known)
-        return [name for name in self.page_file_names(job_id, folder) if name != PAGE_FILE]
 
     def _checked_file(self, job_id: str, folder: str, page: dict[str, Any], name: str) -> bytes:
         content = self.read_page_file(job_id, folder, name)
@@ -260,8 +250,7 @@ class JobFiles(abc.ABC):
     @staticmethod
     def check_copies(folder: str, page: dict[str, Any], copies: dict[str, Path]) -> None:
         """Compare a page's further files on the local disk with ``page``. Raises StorageDamaged."""
-        known = page.get(FILES)
-        for name in known if isinstance(known, dict) else ():
+        for name in page[FILES]:
             try:
                 with open(copies[name], "rb") as file:
                     found = hashlib.file_digest(file, "sha256").hexdigest()
@@ -308,7 +297,5 @@ def by_number(folders: Iterator[str]) -> dict[int, list[str]]:
 
 
 def _check(folder: str, page: dict[str, Any], name: str, found: str) -> None:
-    """Compare a file's SHA-256 with the one that the page has, if the page is of a release that wrote them."""
-    known = page.get(FILES)
-    if isinstance(known, dict) and known.get(name) != found:
+    if page[FILES][name] != found:
         raise StorageDamaged(f"{name} of the stored page {folder} is not what was written; it can be retried")

@@ -174,9 +174,6 @@ class JobFolders(JobFiles):
     def read_page_file(self, job_id: str, folder: str, name: str) -> bytes:
         return (self.page_folder(job_id, folder) / name).read_bytes()
 
-    def page_file_names(self, job_id: str, folder: str) -> list[str]:
-        return [path.name for path in self.page_folder(job_id, folder).iterdir()]
-
     @contextlib.contextmanager
     def pictures(self) -> Iterator[Pictures]:
         """The stored files themselves."""

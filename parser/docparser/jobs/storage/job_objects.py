@@ -158,10 +158,6 @@ class JobObjects(JobFiles):
             raise FileNotFoundError(f"{name} is missing")
         return content
 
-    def page_file_names(self, job_id: str, folder: str) -> list[str]:
-        names = _further(self.read_page_file(job_id, folder, PAGE_FILE))
-        return self._names(_page(job_id, folder)) if names is None else [PAGE_FILE, *names]
-
     @contextlib.contextmanager
     def pictures(self) -> Iterator[Pictures]:
         """Copies of them."""
@@ -171,11 +167,11 @@ class JobObjects(JobFiles):
                 found = {}
                 target = Path(copies, job_id, folder)
                 target.mkdir(parents=True, exist_ok=True)
-                names: list[str] = []
-                with contextlib.suppress(OSError):  # whoever reads page.json finds the damage
-                    names = self.page_file_names(job_id, folder)
+                names: Iterable[str] = ()
+                with contextlib.suppress(OSError, ValueError):  # whoever reads page.json finds the damage
+                    names = json.loads(self.read_page_file(job_id, folder, PAGE_FILE))[FILES]
                 for name in names:
-                    if name != PAGE_FILE and self._copy(f"{_page(job_id, folder)}{name}", target / name):
+                    if self._copy(f"{_page(job_id, folder)}{name}", target / name):
                         found[name] = target / name
                 return found
 
@@ -208,14 +204,6 @@ class JobObjects(JobFiles):
 
     def _names(self, prefix: str) -> list[str]:
         return [entry.key[len(prefix) :] for entry in self._bucket.entries(prefix)]
-
-
-def _further(content: bytes) -> Iterable[str] | None:
-    """The names in a page.json; None in one of releases that did not write them. Raises OSError."""
-    try:
-        return json.loads(content).get(FILES)
-    except ValueError as exc:
-        raise OSError(str(exc)) from exc
 
 
 def _job(job_id: str) -> str:
