@@ -45,11 +45,11 @@ def keep(state: DocumentState, number: int, page: Page, result: dict[str, Any]) 
     state.doubt(number, found)
     told = [Note(str(one.get("kind")), str(one.get("message"))) for one in notes.get("notes") or []]
     state.tell(number, [*page.notes, *told])
-    blocks = notes.get("blocks") or entry["prunedResult"].get("block_failures") or []
+    blocks = notes.get("blocks") or []
     if page.points:
         record["points"] = page.points
     record["dataInfo"] = result.get("dataInfo")
-    record["models"] = report.get("models") or result.get("models")
+    record["models"] = report.get("models")
     if blocks:
         record["blocks"] = blocks
         reason = f"{plural(len(blocks), 'block')} incomplete: {blocks[0].get('message', blocks[0])}"
