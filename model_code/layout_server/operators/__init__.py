@@ -3,8 +3,10 @@
 
 from layout_server.operators import arithmetic, constants, images, indexing, layers, reductions, shapes
 from layout_server.operators.call import Operator
+from paddle_program import operators
 
 TABLE: dict[str, Operator] = {
+    **operators.TABLE,
     **constants.TABLE,
     **arithmetic.TABLE,
     **reductions.TABLE,

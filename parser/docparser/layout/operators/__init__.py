@@ -3,8 +3,10 @@
 
 from docparser.layout.operators import arithmetic, indexing, layers, shapes
 from docparser.layout.operators.call import Translator
+from paddle_program import operators
 
 TABLE: dict[str, Translator] = {
+    **operators.TABLE,
     **arithmetic.ELEMENTWISE,
     **arithmetic.REDUCTIONS,
     **shapes.CONSTANTS,
