@@ -2,8 +2,8 @@
 """The tables in PostgreSQL, in versions that follow each other.
 
 A parser brings an older schema up to date when it starts. So that two releases can run side by side during an upgrade,
-a migration only adds: the older release goes on with a newer schema. One that an older release could not live with
-raises OLDEST too; from then on older releases refuse the database.
+a migration only adds: the older release goes on with a newer schema. A migration that an older release could not live
+with also raises OLDEST; older releases then refuse the database.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ LOCK = 0x444A4F4253  # any number that is the same in all parsers
 
 
 def upgrade(transaction: PostgresTransaction, migrations: dict[int, str] = MIGRATIONS, oldest: int = OLDEST) -> int:
-    """Bring the schema up to date; returns its version before. One parser does it, others wait for it. Raises
+    """Bring the schema up to date; returns the version that it had. One parser does this while the others wait. Raises
     Incompatible."""
     transaction.execute("SELECT pg_advisory_xact_lock(?)", (LOCK,))
     newest = max(migrations)
@@ -69,7 +69,7 @@ def check(transaction: PostgresTransaction, known: int = max(MIGRATIONS)) -> int
 
 
 def bind(transaction: PostgresTransaction, place: str, words: str) -> None:
-    """The database belongs to the directory or bucket with the id ``place``, the first that comes; ``words`` name it.
+    """Tie the database to the directory or bucket with the id ``place``, unless it is tied already; ``words`` name it.
 
     Raises Incompatible for another one, in which the documents of its jobs would be missing.
     """

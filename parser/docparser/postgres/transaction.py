@@ -59,7 +59,8 @@ class PostgresTransaction:
         return cursor
 
     def taking(self, table: str) -> tuple[str, ...]:
-        """Ends of the SELECT that takes a row of ``table``: first one that nobody has, then one that gets free."""
+        """Endings of the SELECT that takes a row of ``table``. The first takes a row that nobody holds, the second
+        waits for one."""
         return f" FOR UPDATE OF {table} SKIP LOCKED", f" FOR UPDATE OF {table}"
 
     def lock_job(self, job_id: str) -> None:

@@ -47,7 +47,7 @@ class Bounds:
         )
 
     def for_pages(self, count: int) -> Bounds:
-        """Of a job over ``count`` pages: time grows with the pages, each of which took far more time to parse."""
+        """The bounds of a job over ``count`` pages. Time grows with the pages; parsing each took far longer."""
         shares = 1 + count / PAGES_PER_SHARE
         return dataclasses.replace(self, cpu_s=self.cpu_s * shares, wall_s=self.wall_s * shares)
 
@@ -133,8 +133,8 @@ class Child:
             os.kill(self.pid, signal.SIGKILL)
 
     def end(self) -> int:
-        """The signal that ended it, now if nothing did before; 0 if it ended by itself. A zygote that is gone has taken
-        its children with it."""
+        """End it, if it still runs. Returns the signal that ended it, 0 if it ended by itself. A zygote that is gone
+        has taken its children with it."""
         self._control.close()
         try:
             status = self.zygote.reap(self.pid)
@@ -204,7 +204,7 @@ class Zygote:
                 socket.send_fds(self._control, [message], [file.fileno() for file in files])
                 answer = self._control.recv(MESSAGE)
             except OSError as exc:
-                self._control.close()  # it ends if it has not: an answer that comes too late must not be another's
+                self._control.close()  # ends it if it still runs: its late answer must not pass for another job's
                 raise ZygoteGone from exc
         if not answer:
             raise ZygoteGone
