@@ -18,12 +18,12 @@ from typing import Any
 from docparser.parsing.result import PageOutcome
 
 NAME = re.compile(r"[A-Za-z0-9._-]{1,150}")
-FROZEN = "frozen"  # how the names of a page's files begin that wait for joining, see page.frozen
+FROZEN = "frozen"  # begins the names of the files that joining needs, see page.frozen
 Address = Callable[[str], str]
 
 
 def pack(outcome: PageOutcome, number: int, models: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, bytes]]:
-    """What is stored of a page that was parsed: ``page.json`` and its files."""
+    """The stored form of a parsed page: ``page.json`` and its files."""
     parsed = outcome.parsed
     assert parsed is not None
     page = {
@@ -47,7 +47,7 @@ def frozen_of(files: dict[str, bytes]) -> dict[str, bytes]:
 
 
 def repack(page: dict[str, Any], text: bytes, files: dict[str, bytes]) -> tuple[dict[str, Any], dict[str, bytes]]:
-    """The same with ``text``, which the page got by joining; ``files`` are those from before."""
+    """The stored page with its joined ``text``; ``files`` are those that it had before."""
     entry = json.loads(text)
     new = _take_pictures(entry, page["number"])
     return page | {"entry": page["entry"] | entry}, files | new

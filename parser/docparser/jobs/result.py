@@ -39,8 +39,8 @@ class Damage:
         )
 
     def found(self, job_id: str, step: Step, words: str) -> Step | None:
-        """While a result was read: the page fails, and can be retried. Returns the newer one, which does not fail, if
-        it was replaced meanwhile. Raises StorageUnavailable if the storage is away."""
+        """A page was damaged when its result was read. It fails, and can be retried. If it was replaced meanwhile, it
+        does not fail, and the newer page is returned. Raises StorageUnavailable if the storage is away."""
         self._files.make_sure()
         newer = self._queue.damaged(job_id, step, words)
         if newer is None:
@@ -48,8 +48,8 @@ class Damage:
         return newer
 
     def before_joining(self, claim: Claim, pages: dict[int, str]) -> bool:
-        """Of these pages, by number, with the words: they are read again, and joined after that. False if the step no
-        longer belongs to this process."""
+        """These pages, by number and with the reason, were damaged before joining. They are read again, and joined
+        after that. False if the step no longer belongs to this process."""
         for number, words in pages.items():
             self._say(claim.job.id, number, words)
         return self._queue.read_again(claim, pages)

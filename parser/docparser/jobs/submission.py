@@ -89,7 +89,7 @@ def check_submission(
 ) -> Submission:
     """``fields`` are those of the request besides the document. Blocks; raises InvalidJob."""
     for field, value in fields.items():
-        # A form may name a charset that decodes to what no file and no database can hold.
+        # A form may name a charset whose text no file and no database can hold.
         if isinstance(value, str) and not strict_json.is_text(value):
             raise InvalidJob(f"{field[:40]!r}: expected text; it has an unpaired surrogate; send valid Unicode")
     model = fields.get("model")

@@ -128,7 +128,7 @@ class Child:
             os.setpriority(os.PRIO_PROCESS, self.pid, 19)
 
     def kill(self) -> None:
-        """Its number is not given to another process before the zygote has reaped it."""
+        """Safe at any time: no other process gets its number before the zygote has reaped it."""
         with contextlib.suppress(ProcessLookupError):
             os.kill(self.pid, signal.SIGKILL)
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The files of jobs, whatever they lie in: folders (``job_folders``) or a bucket (``job_objects``).
+"""The files of jobs, in folders (``job_folders``) or in a bucket (``job_objects``).
 
 A job has its document, its submission (enough to rebuild the job's row), marks, and finished pages. Each is there as a
-whole or not at all. The database refers to what counts; repair and retention remove the rest.
+whole or not at all. The database names the files that count; repair and retention remove all others.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class JobFiles(abc.ABC):
     """Writes and reads. Methods raise DataDirFull where there is no room, StorageUnavailable when the storage cannot be
     used, StorageDamaged for what cannot be read."""
 
-    storage: str  # the setting and what it names, in words
+    storage: str  # the setting and the place that it names, for messages
     small: SmallFiles
 
     # ---- the storage
@@ -50,7 +50,7 @@ class JobFiles(abc.ABC):
 
     @abc.abstractmethod
     def check(self) -> None:
-        """Raises StorageUnavailable if it is known that the storage cannot be used. Cheap."""
+        """Raises StorageUnavailable if the storage is known to be unusable. Cheap."""
 
     @abc.abstractmethod
     def check_room(self) -> None:
@@ -61,14 +61,14 @@ class JobFiles(abc.ABC):
         """Use the storage, to see whether it can be used."""
 
     def make_sure(self) -> None:
-        """``check`` and ``probe``, whatever room there is. Where it raises StorageUnavailable, a page that cannot be
-        read is not damaged."""
+        """``check`` and ``probe``, even on a full disk. If it raises StorageUnavailable, an unreadable page may be
+        undamaged."""
         self.check()
         with contextlib.suppress(DataDirFull):
             self.probe()
 
     def storage_id(self) -> str:
-        """Tells the storage from others, for every machine alike; made by whichever process comes first."""
+        """Identifies the storage, alike on every machine. The first process makes it."""
         while (found := self.small.read(STORAGE_ID)) is None:
             self.small.create(STORAGE_ID, secrets.token_hex(16).encode())
         return found.decode().strip()
@@ -101,11 +101,12 @@ class JobFiles(abc.ABC):
 
     @abc.abstractmethod
     def changed(self, job_id: str) -> float:
-        """When the job was kept, or its entries changed last, in seconds since the epoch; never, if it is gone."""
+        """When the job was kept or its entries changed last, in seconds since the epoch; infinite if the job is
+        gone."""
 
     @abc.abstractmethod
     def size(self, job_id: str) -> int:
-        """Bytes of everything that is kept of the job."""
+        """Bytes of all files of the job."""
 
     def remove(self, job_id: str) -> None:
         """Remove a job; hidden first, so that an interrupted removal leaves no half of a job."""
@@ -114,7 +115,8 @@ class JobFiles(abc.ABC):
 
     @abc.abstractmethod
     def hide(self, job_id: str) -> str | None:
-        """Let a job count as removed; returns what ``show`` and ``remove_hidden`` need, None if there is no job."""
+        """Let a job count as removed. Returns its hidden name, for ``show`` and ``remove_hidden``; None if there is no
+        job."""
 
     @abc.abstractmethod
     def show(self, job_id: str, hidden: str) -> None:
@@ -129,7 +131,7 @@ class JobFiles(abc.ABC):
 
     @abc.abstractmethod
     def remove_half_written(self, before: float) -> None:
-        """Remove what was written or removed by halves ``before`` that moment, in seconds since the epoch."""
+        """Remove half-written and half-removed files from ``before`` that moment, in seconds since the epoch."""
 
     # ---- marks, which a rebuilt database reads
 
@@ -153,7 +155,7 @@ class JobFiles(abc.ABC):
         return self.has_mark(job_id, CANCELLED)
 
     def mark_unsure(self, job_id: str) -> None:
-        """The job counts only if it has a row."""
+        """Mark the job as valid only if it has a row."""
         self.mark(job_id, UNSURE)
 
     def unsure(self, job_id: str) -> bool:
@@ -173,7 +175,7 @@ class JobFiles(abc.ABC):
                 self.forget_mark(job_id, name)
 
     def submission(self, job_id: str) -> dict[str, Any]:
-        """What was kept of it, with ``cancelled`` and the events that were ``told``."""
+        """The submission, with ``cancelled`` and the events that were ``told``."""
         try:
             marks = self.marks(job_id)
             content = self.read_submission(job_id)
@@ -211,7 +213,7 @@ class JobFiles(abc.ABC):
         return self.checked_page(job_id, folder, sha256)[0]
 
     def checked_page(self, job_id: str, folder: str, sha256: str | None) -> tuple[dict[str, Any], str]:
-        """The same, and the SHA-256 that it has."""
+        """The page, and the SHA-256 of ``page.json``."""
         try:
             content = self.read_page_file(job_id, folder, PAGE_FILE)
             found = hashlib.sha256(content).hexdigest()
@@ -268,11 +270,11 @@ class JobFiles(abc.ABC):
 
     @abc.abstractmethod
     def has_page(self, job_id: str, folder: str) -> bool:
-        """Also where ``page_folders`` does not know it yet."""
+        """Exact, even if a listing does not show the page yet."""
 
     @abc.abstractmethod
     def page_changed(self, job_id: str, folder: str) -> float:
-        """When the page was written, in seconds since the epoch; never, if it is gone."""
+        """When the page was written, in seconds since the epoch; infinite if it is gone."""
 
     @abc.abstractmethod
     def remove_page(self, job_id: str, folder: str) -> None: ...
@@ -288,7 +290,7 @@ def _content(page: dict[str, Any]) -> bytes:
 
 
 def by_number(folders: Iterator[str]) -> dict[int, list[str]]:
-    """Names of page folders by the number of their page, in the same order; other names are left out."""
+    """Page number -> names of its folders, in the given order. Other names are left out."""
     found: dict[int, list[str]] = {}
     for name in folders:
         if match := PAGE_FOLDER.fullmatch(name):
