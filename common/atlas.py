@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The Atlas products that the stacks serve, one row each: what differs between them in this bundle.
+"""The Atlas products that the stacks serve, one row each, with their differences in this bundle.
 
 ATLAS in .env picks a row. The compose fragments, the stacks (config/stacks) and the guide repeat parts of it, and
 tests/bundle/test_atlas.py holds them to this table. Sources: Dockerfile, Dockerfile.a3 and setup.py of vllm-ascend
@@ -42,11 +42,11 @@ class Product:
 
     @property
     def soc(self) -> str:
-        """SOC_VERSION where nobody names one."""
+        """The default of SOC_VERSION."""
         return self.socs[0]
 
     def on(self, stack: str | None) -> Product:
-        """This product, where `stack` can serve it; without a name nothing is asked. Raises UsageError."""
+        """This product. Raises UsageError if `stack` cannot serve it; a stack without a name is not checked."""
         if stack and self.stacks and stack not in self.stacks:
             raise UsageError(
                 f"STACK {stack} does not serve a {self.title} ({self.machines}); set STACK={self.stacks[-1]}"

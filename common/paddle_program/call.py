@@ -69,7 +69,7 @@ class OperatorCall(abc.ABC, Generic[Tensor]):
         return value
 
     def ignore(self, *names: str) -> None:
-        """Attributes that do not bear on the values."""
+        """Attributes without influence on the values."""
         self._unread.difference_update(names)
 
     @property

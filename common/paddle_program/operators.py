@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What operations mean, as far as no library of tensors is needed to say it. Names and meanings are those of Paddle's
-ops.yaml."""
+"""The parts of operations that need no library of tensors. Names and meanings are those of Paddle's ops.yaml."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A program's operations, one after the other, in whatever library has the tensors.
+"""A program's operations, one after the other, in any library of tensors.
 
 The result of every operation is compared with the type and shape that the program gives for it. So a use of an
 operation that we have not seen is an error, not a wrong value.

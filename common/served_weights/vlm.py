@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which weights the VLM is served with: what VLM_MODEL, HARDWARE, models.yaml and the files present lead to."""
+"""Chooses the VLM's weights, by VLM_MODEL, HARDWARE, models.yaml and the present files."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def check_complete(folder: Path) -> None:
 
 
 def named(settings: WeightSettings) -> tuple[Model, Path]:
-    """The model and the folder that the settings name, whether anything is there or not.
+    """The model and the folder that the settings name. The folder need not exist.
 
     VLM_MODEL is a name in models.yaml, or a folder under MODELS_DIR that is served like the model whose weights it
     holds. Unset, it is the first of the defaults that is there, else on CPU the one that has demo weights, else the
@@ -69,7 +69,7 @@ def there(settings: WeightSettings) -> list[Model]:
 
 
 def unnamed(settings: WeightSettings) -> Model:
-    """What is served where VLM_MODEL is unset."""
+    """The model to serve if VLM_MODEL is unset."""
     models = settings.catalog.models
     with_demo = [models[name] for name in settings.catalog.defaults if models[name].demo]
     found = there(settings) or (with_demo if settings.hardware == "cpu" else [])

@@ -28,7 +28,7 @@ class Interpreter:
 
 class _Run(Walk[Tensor]):
     table, call = TABLE, Call
-    reason = 0  # torch may say after it where in its own code it stood
+    reason = 0  # torch may add lines about its own code
 
     def __init__(self, parameters: Mapping[str, Tensor], inputs: Mapping[str, Tensor]) -> None:
         self._parameters, self._inputs = parameters, inputs

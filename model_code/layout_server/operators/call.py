@@ -15,8 +15,8 @@ Operator = Callable[["Call"], Any]
 
 
 class Call(OperatorCall[Tensor]):
-    """With PyTorch's tensors. A plan repeats what was computed, so only numbers that are the same for all pages may be
-    looked at."""
+    """With PyTorch's tensors. A plan replays the computation, so only numbers that are the same for all pages may be
+    read."""
 
     def optional(self, index: int) -> Tensor | None:
         return self[index] if self.has(index) else None

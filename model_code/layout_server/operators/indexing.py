@@ -54,7 +54,7 @@ def set_value_with_tensor(call: Call) -> Tensor:
 
 
 def _write_slice(call: Call, values: Tensor, first: int) -> Tensor:
-    """As writing to a list of places."""
+    """A slice is written as a list of places."""
     shape = call[0].shape
     places = torch.from_numpy(written_places(call, shape, first))
     spread = values.expand(places.shape).reshape(-1)

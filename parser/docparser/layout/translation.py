@@ -21,7 +21,7 @@ from paddle_program.walk import Replace, Walk
 
 class Translation(Walk[Output]):
     table, call = TABLE, Call
-    reason = -1  # before it OpenVINO says where it stood
+    reason = -1  # OpenVINO first tells where its own code stood
 
     def __init__(self, program: Program, replace: Replace | None = None) -> None:
         """``replace`` may take the place of an operation's results. Raises UnknownProgram for an operation, or a use of

@@ -53,7 +53,7 @@ def set_value_with_tensor(call: Call) -> Output:
 
 
 def _write_slice(call: Call, values: Output, first: int) -> Output:
-    """As writing to a list of places."""
+    """A slice is written as a list of places."""
     shape = shape_of(call[0])
     places = written_places(call, shape, first)
     return nodes.reshape(
