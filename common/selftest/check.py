@@ -30,8 +30,6 @@ NAME = "selftest.json"
 # The key of a VLM container's replicas, beside its replicas.json. Replicas without a key have no such file.
 KEY_FILE = "vlm-api-key"
 MAX_NEW_TOKENS = 256
-# The question of recorded values that name none.
-EARLIER = Question("OCR:", 112896, 1003520)
 # Where the recorded first choice leads by less than this (nats), the device's rounding may choose the second one.
 NEAR_TIE = 0.5
 LOGPROB_TOLERANCE = 0.05
@@ -125,8 +123,6 @@ def question_of(model: Model) -> Question:
 def recorded_question(recorded: dict[str, Any]) -> Question:
     """The question of the recorded values. Raises UsageError for one that cannot be asked."""
     said = recorded.get("question")
-    if said is None:
-        return EARLIER
     return Question.from_entry(said if isinstance(said, dict) else {}, f"{NAME}: question")
 
 
