@@ -21,9 +21,9 @@ class Product:
 
     `chips` matches npu-smi's names, `column` is in the header of its table. `socs` are the values of SOC_VERSION, as
     setup.py has them at both pinned commits; the first is the default. `cann` is its part of the tags of CANN's images.
-    `dies` is how many a server has. `stacks` can serve it, all where none is named. `dtype` is what it computes with,
-    `graphs` whether steps are captured, `float32` whether it multiplies such matrices, and `attention` the tower's
-    backend where VLM_ATTENTION names none; empty: the plugin's own choice.
+    `dies` is how many a server has. `stacks` can serve it; empty: all. `dtype` is its number format. `graphs`: steps
+    are captured. `float32`: it multiplies such matrices. `attention` is the tower's backend if VLM_ATTENTION names
+    none; empty: the plugin's own choice.
     """
 
     key: str

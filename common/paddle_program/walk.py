@@ -24,7 +24,7 @@ Replace = Callable[[Operation, list[Any]], list[Any]]
 
 
 class Walk(abc.ABC, Generic[Tensor]):
-    """A subclass says what its library makes of a program."""
+    """A subclass adapts it to a library."""
 
     table: ClassVar[Mapping[str, Callable[[Any], Any]]]  # what computes each operation
     call: ClassVar[type[OperatorCall[Any]]]

@@ -57,7 +57,7 @@ def blocks() -> list[Path]:
 
 
 def fingerprint(weights: Path) -> str:
-    """SHA-256 over the SHA-256 of each weights file. Raises UsageError where there are none."""
+    """SHA-256 over the SHA-256 of each weights file. Raises UsageError if there are no files."""
     files = sorted(weights.glob("*.safetensors"))
     if not files:
         raise UsageError(f"--weights {weights}: has no *.safetensors; name the folder whose weights are served")
@@ -68,7 +68,7 @@ def fingerprint(weights: Path) -> str:
 
 
 def load(values: Path, weights: Path) -> dict[str, Any]:
-    """The recorded values. Raises UsageError where there are none, or where they belong to other weights."""
+    """The recorded values. Raises UsageError if there are none, or if they belong to other weights."""
     remedy = "record them on a machine that is known to be right: scripts/selftest.sh --record"
     if not values.is_file():
         raise UsageError(f"{values}: there are no recorded values for these weights; {remedy}")

@@ -42,7 +42,7 @@ class Answer:
 
 
 class Server:
-    """An OpenAI-compatible vLLM server. ``url`` is its API root, with or without ``/v1``, ``key`` what it may ask for
+    """An OpenAI-compatible vLLM server. ``url`` is its API root, with or without ``/v1``; ``key`` is its API key
     (default: VLM_API_KEY of the environment).
 
     Methods raise ServiceError where the server cannot be reached or refuses.

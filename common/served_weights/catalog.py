@@ -30,10 +30,10 @@ class Model:
     """One model. ``path`` and ``demo`` count from MODELS_DIR; ``demo`` is None where there are no demo weights.
 
     ``repository`` and ``layout_repository`` are where the hubs have the weights, the latter None where the former
-    brings the layout model. ``tasks`` are the prompts that the model knows, None where nobody says it. ``layout`` is
+    brings the layout model. ``tasks`` are the prompts that the model knows, None if they are not given. ``layout`` is
     the layout model that belongs to it, ``pipeline`` the parser's configuration, a file beside models.yaml. ``stacks``
     are the vLLM versions that can serve it, None for any, and ``stacks_ascend`` those on Ascend, where they are fewer.
-    ``golden`` is what the self-test asks, None where nobody says it.
+    ``golden`` is the self-test's question, None if it is not given.
     """
 
     name: str

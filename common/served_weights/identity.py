@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether weights are those of the entry in models.yaml that they would be served as.
+"""Checks that weights belong to the entry of models.yaml as which they would be served.
 
 The versions of PaddleOCR-VL share one architecture and one config.json, and their prompts differ by one character. So
 the files beside the weights tell them apart, the surest first:

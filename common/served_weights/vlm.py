@@ -77,7 +77,7 @@ def unnamed(settings: WeightSettings) -> Model:
 
 
 def recognised(folder: Path, catalog: Catalog) -> Model:
-    """The first model of the catalog whose weights may lie in ``folder``; the first one where none fits."""
+    """The first model of the catalog whose weights may lie in ``folder``; if none fits, the catalog's first."""
     models = list(catalog.models.values())
     return next((model for model in models if not why_other(folder, model, catalog)), models[0])
 
@@ -108,7 +108,7 @@ def check_identity(folder: Path, model: Model, catalog: Catalog) -> None:
 
 
 def find_vlm(settings: WeightSettings) -> VlmWeights:
-    """Choose the weights. Raises WeightsError, with what to do, where there are none that may be served.
+    """Choose the weights. If none may be served, raises WeightsError with a remedy.
 
     Demo weights are served in place of others only on CPU and only where VLM_MODEL is unset.
     """

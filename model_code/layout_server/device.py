@@ -12,7 +12,7 @@ from tool_errors import DeviceError
 
 
 def open_device(name: str, memory_share: float, threads: int) -> torch.device:
-    """Raises DeviceError that says what is missing."""
+    """Raises DeviceError, which names the missing part."""
     torch.set_num_threads(threads)
     kind, _, number = name.partition(":")
     if kind == "cpu":

@@ -109,7 +109,7 @@ def shapes_of(program: Program) -> dict[str, tuple[int, ...]]:
             kept, name = operation.types[0], operation.attributes["name"]
             assert isinstance(kept, Type)
             if kept.element != "float32" or not kept.shape or min(kept.shape[1:], default=1) < 1:
-                raise UnknownProgram(f"input {name} is {kept}; expected float32 of which only the pages are open")
+                raise UnknownProgram(f"input {name} is {kept}; expected float32 with only the number of pages open")
             shapes[name] = (1, *kept.shape[1:])
     if set(shapes) != {"im_shape", "image", "scale_factor"}:
         raise UnknownProgram(f"the program's inputs are {sorted(shapes)}; expected im_shape, image, scale_factor")

@@ -160,7 +160,7 @@ class DocumentState:
             self._save()
 
     def note(self, trouble: Trouble) -> None:
-        """Keep what is wrong with a page."""
+        """Keep the trouble with a page."""
         self._trouble[trouble.page] = trouble
         self._save()
 

@@ -27,9 +27,9 @@ def url(env: Mapping[str, str]) -> str:
 
 
 def describe(env: Mapping[str, str]) -> dict[str, Any] | None:
-    """{"up", "ended", "device", "batch", "waiting", "detail"}, None where there is none. `ended` says that supervisord
-    starts it no more. `device` is what it was asked for while it does not answer; `batch` (most pages of a call) and
-    `waiting` (pages in its queue) are null then, and `detail` says why."""
+    """{"up", "ended", "device", "batch", "waiting", "detail"}, None where there is none. `ended`: supervisord no longer
+    starts it. While it does not answer, `device` is the setting; `batch` (most pages of a call) and `waiting` (pages in
+    its queue) are null then, and `detail` says why."""
     if not (own := url(env)):
         return None
     health, metrics = (probe(f"{own}/{page}", TIMEOUT_SECONDS) for page in ("health", "metrics"))

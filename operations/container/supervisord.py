@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Become supervisord with the programs of one container; `main` runs it, and ends with what the guard has left."""
+"""Become supervisord with the programs of one container; `main` runs it, and ends with the guard's status."""
 
 from __future__ import annotations
 

@@ -65,7 +65,7 @@ def give_up(env: Mapping[str, str], indices: list[int]) -> None:
 
 
 def choose(env: Mapping[str, str], half: str) -> None:
-    """Take a half, or all. Raises UsageError where there are no two halves."""
+    """Take a half, or all. Raises UsageError if the dies do not make two halves."""
     if half in halves.HALVES and replicas.places(env) < 2:
         raise UsageError("one die cannot be halved; expected two dies or more (NPU_IDS; on CPU VLM_REPLICAS)")
     everyone = range(int(env["VLM_REPLICAS"]))

@@ -41,7 +41,7 @@ def decode_into(file: BinaryIO, pieces: Iterable[bytes]) -> None:
     """Decode base64 that comes in pieces, and write the bytes. It may have blanks, and a ``data:...;base64,`` prefix
     that is whole in the first piece.
 
-    Raises InvalidRequest for what is not base64, and for an empty document.
+    Raises InvalidRequest for invalid base64, and for an empty document.
     """
     rest, padded, begun = b"", False, False
     try:

@@ -77,7 +77,7 @@ class Renderer:
             socket.send_fds(self._requests, [json.dumps(request).encode()], [document.file])
 
     def pump(self, timeout_s: float) -> bool:
-        """Take what has arrived; True once the answer is complete. Raises RendererEnded."""
+        """Take the bytes that have arrived. True once the answer is complete. Raises RendererEnded."""
         if not self._poll.poll(timeout_s * 1000):
             self.cpu_s = self._cpu_s() - self._cpu_before if self._started else 0.0
             return False

@@ -31,7 +31,7 @@ class LinkKeys:
         self._files = files
 
     def newest(self) -> bytes:
-        """The key that signs, made by whichever process comes first."""
+        """The key that signs. The first process makes it."""
         while (key := self._files.read(FILE)) is None:
             self._files.create(FILE, secrets.token_bytes(KEY_BYTES))
         return key

@@ -87,7 +87,7 @@ class Submission:
 def check_submission(
     fields: dict[str, Any], document: BinaryIO, *, file_name: str, idempotency_key: str | None, served: ServedModel
 ) -> Submission:
-    """``fields`` are those of the request besides the document. Blocks; raises InvalidJob."""
+    """``fields`` are the request's fields besides the document. Blocks; raises InvalidJob."""
     for field, value in fields.items():
         # A form may name a charset whose text no file and no database can hold.
         if isinstance(value, str) and not strict_json.is_text(value):

@@ -48,7 +48,7 @@ def run_in_paddle(
 ) -> tuple[list[np.ndarray], dict[int, np.ndarray]]:
     """The program's results, and the values with these numbers.
 
-    Paddle gives what the program fetches, so the program gets further operations of that kind.
+    Paddle returns only fetched values, so the program gets further fetching operations.
     """
     from paddle import inference
 
@@ -183,7 +183,7 @@ def check(program: Program, model: Path, parameters: Path, inputs: dict[str, np.
 def _follow(
     program: Program, found: list[Decision], inputs: dict[str, np.ndarray], decided: dict[int, np.ndarray]
 ) -> tuple[list[np.ndarray], dict[int, np.ndarray]]:
-    """The translated program's results, where it goes on from ``decided``; and by number what it would have decided."""
+    """The translated program's results if it goes on from ``decided``, and by number its own decisions."""
     by_outputs = {decision.outputs for decision in found}
     own: dict[int, Any] = {}
     given: dict[str, Any] = {}

@@ -42,8 +42,8 @@ def _row_type(names: tuple[str, ...]) -> type[Row]:
 class PostgresTransaction:
     """What the job store does inside one transaction (``jobs.storage.transaction.Transaction``).
 
-    Rows that one statement reads may change before the next, because other parsers write at the same time. So whoever
-    changes a job takes ``lock_job`` first. Locks are taken in this order, and none waits for another in a circle: the
+    Rows that one statement reads may change before the next, because other parsers write at the same time. So every
+    change of a job takes ``lock_job`` first. Locks are taken in this order, and none waits for another in a circle: the
     queue, jobs by their id, flows.
     """
 

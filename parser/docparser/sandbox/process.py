@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a job of a child process may use, and the handles of a zygote and of its children for whoever has them.
+"""The bounds of a child process's job, and the handles of a zygote and of its children.
 
 All methods block. Threads may share a zygote, but a child belongs to one thread at a time.
 """
@@ -30,7 +30,7 @@ ANSWER_S = 120.0  # a fork takes milliseconds; the first one waits for the impor
 
 @dataclasses.dataclass(frozen=True)
 class Bounds:
-    """``cpu_s`` and ``wall_s`` in seconds; ``memory`` in bytes beyond what the zygote has; ``output`` in bytes."""
+    """``cpu_s`` and ``wall_s`` in seconds; ``memory`` in bytes beyond the zygote's; ``output`` in bytes."""
 
     cpu_s: float
     wall_s: float
@@ -64,7 +64,7 @@ class Bounds:
 
 @dataclasses.dataclass(frozen=True)
 class Reach:
-    """What a job opens by its path: files and folders, and a folder of its own for whatever it writes."""
+    """The paths that a job may open: files and folders to read, and a folder of its own to write."""
 
     readable: tuple[str, ...] = ()
     folder: str | None = None

@@ -81,7 +81,8 @@ def retry_after(header: str | None, now: float) -> float | None:
 
 @dataclasses.dataclass(frozen=True)
 class Attempt:
-    """``status`` of the answer, None without one; then ``words`` say why. ``retry_s`` is what the receiver asks for."""
+    """``status`` of the answer, None without one; then ``words`` say why. ``retry_s`` is the pause that the receiver
+    asks for."""
 
     status: int | None
     words: str = ""

@@ -137,7 +137,7 @@ class Keeper(Watcher):
             self._compare(pages=bool(self.trouble))
 
     def _open(self) -> None:
-        """Open what is at the path; build it where it is missing or damaged."""
+        """Open the database at the path; build it if it is missing or damaged."""
         try:
             repair.make_if_missing(self._files)
             repair.reopen(self._files, self._database)

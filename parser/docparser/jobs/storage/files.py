@@ -193,7 +193,8 @@ class JobFiles(abc.ABC):
     ) -> tuple[str, str, int]:
         """Write a finished page with its further ``files``.
 
-        Returns the folder's name, the SHA-256 of ``page.json`` (which has those of the others), and the bytes of all.
+        Returns the folder's name, the SHA-256 of ``page.json`` (which has the SHA-256 of each further file), and the
+        bytes of all files.
         """
         name = f"{number:06d}-{secrets.token_hex(8)}"
         stored = page | {FILES: {name: hashlib.sha256(files[name]).hexdigest() for name in sorted(files)}}

@@ -36,7 +36,7 @@ def full_with_tensor(call: Call) -> Output:
 
 
 def assign_value(call: Call) -> Output:
-    """Input 0 is what is written over."""
+    """Input 0 is overwritten."""
     return constant(np.reshape(call.attribute("values"), call.attribute("shape")), call.attribute("dtype"))
 
 
