@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The Atlas products that the stacks serve, one row each: what differs between them in this bundle.
+"""The Atlas products that the stacks serve, one row each, with their differences in this bundle.
 
 ATLAS in .env picks a row. The compose fragments, the stacks (config/stacks) and the guide repeat parts of it, and
 tests/bundle/test_atlas.py holds them to this table. Sources: Dockerfile, Dockerfile.a3 and setup.py of vllm-ascend
@@ -21,9 +21,9 @@ class Product:
 
     `chips` matches npu-smi's names, `column` is in the header of its table. `socs` are the values of SOC_VERSION, as
     setup.py has them at both pinned commits; the first is the default. `cann` is its part of the tags of CANN's images.
-    `dies` is how many a server has. `stacks` can serve it, all where none is named. `dtype` is what it computes with,
-    `graphs` whether steps are captured, `float32` whether it multiplies such matrices, and `attention` the tower's
-    backend where VLM_ATTENTION names none; empty: the plugin's own choice.
+    `dies` is how many a server has. `stacks` can serve it; empty: all. `dtype` is its number format. `graphs`: steps
+    are captured. `float32`: it multiplies such matrices. `attention` is the tower's backend if VLM_ATTENTION names
+    none; empty: the plugin's own choice.
     """
 
     key: str
@@ -42,11 +42,11 @@ class Product:
 
     @property
     def soc(self) -> str:
-        """SOC_VERSION where nobody names one."""
+        """The default of SOC_VERSION."""
         return self.socs[0]
 
     def on(self, stack: str | None) -> Product:
-        """This product, where `stack` can serve it; without a name nothing is asked. Raises UsageError."""
+        """This product. Raises UsageError if `stack` cannot serve it; a stack without a name is not checked."""
         if stack and self.stacks and stack not in self.stacks:
             raise UsageError(
                 f"STACK {stack} does not serve a {self.title} ({self.machines}); set STACK={self.stacks[-1]}"

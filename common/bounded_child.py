@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a child process does to itself first, so that it keeps within bounds and does not outlive its parent. Linux."""
+"""How a child process limits itself at its start, and does not outlive its parent. Linux."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ KEPT_BEGINNINGS = ("LC_", "PYTHON", "OMP_", "KMP_", "OPENBLAS_", "OPENCV_", "MAL
 
 
 def environment(**more: str) -> dict[str, str]:
-    """For the start of a child: what the lists above keep of this process's environment, where Python finds the
-    modules of this process, and ``more``."""
+    """The environment of a child: the variables that the lists above keep, the path of this process's modules, and
+    ``more``."""
     kept = {name: value for name, value in os.environ.items() if name in KEPT or name.startswith(KEPT_BEGINNINGS)}
     return {**kept, "PYTHONPATH": os.pathsep.join(entry for entry in sys.path if entry), **more}
 
@@ -36,10 +36,10 @@ def cpu_s(pid: int) -> float:
 
 
 def end_with_parent(parent: int, one_thread: bool = False) -> None:
-    """End this process when ``parent`` ends, also if that one was killed, and in the middle of its work.
+    """End this process, even in the middle of its work, when ``parent`` ends or is killed.
 
-    ``one_thread``: the parent has one thread only. Then the kernel ends this process at once. Of a parent with several
-    threads the kernel would watch the one that has started this process, so a thread looks every second instead.
+    ``one_thread``: the parent has one thread only. Then the kernel ends this process at once. If the parent has
+    several, the kernel would watch only the thread that started this process, so a thread looks every second instead.
     """
     if one_thread:
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
@@ -56,8 +56,8 @@ def end_with_parent(parent: int, one_thread: bool = False) -> None:
 
 
 def confine(oom_score: int) -> None:
-    """Write no core file, and gain no privileges by starting programs. Where memory runs out, the kernel ends processes
-    with a higher ``oom_score`` (up to 1000) first."""
+    """Write no core file, and gain no privileges by starting programs. When memory runs out, the kernel first ends
+    processes with a high ``oom_score`` (up to 1000)."""
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     ctypes.CDLL(None).prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
     with contextlib.suppress(OSError):  # no /proc, or a sandbox that forbids it
@@ -65,8 +65,8 @@ def confine(oom_score: int) -> None:
 
 
 def bound(kind: int, value: int, final: bool = False) -> None:
-    """Set one of ``resource.RLIMIT_*`` to ``value``, or to the bound that is there if that is lower. ``final``: it
-    cannot be raised again."""
+    """Lower one of ``resource.RLIMIT_*`` to ``value``, unless its bound is lower already. ``final``: it cannot be
+    raised again."""
     hard = resource.getrlimit(kind)[1]
     value = value if hard == resource.RLIM_INFINITY else min(value, hard)
     resource.setrlimit(kind, (value, value if final else hard))

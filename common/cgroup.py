@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The memory of this container, and how many processes the kernel has ended because its limit was reached.
+"""The memory of this container, and how many processes the kernel has ended at its limit.
 
-``python -m cgroup`` prints the second, counted from the container's start: scripts/status.sh asks for it, and the
-services have it among their metrics.
+``python -m cgroup`` prints that number, counted from the container's start, for scripts/status.sh. The services have it
+among their metrics.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ OOM_KILLS = re.compile(r"^oom_kill (\d+)$", re.MULTILINE)
 
 
 def memory(root: Path = Path("/")) -> int | None:
-    """Bytes that this container may use, or this machine has, whichever is less; None where the kernel does not say."""
+    """Bytes that this container may use or this machine has, whichever is less; None if the kernel does not say."""
     sizes = [int(text) for text in (_text(root / name) for name in LIMITS) if text.isdigit()]
     sizes += [int(kib) << 10 for kib in TOTAL.findall(_text(root / "proc/meminfo"))]
     return min(sizes, default=None)

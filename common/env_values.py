@@ -64,7 +64,7 @@ def port(env: Mapping[str, str], name: str, default: int) -> int:
 
 
 def is_loopback(address: str) -> bool:
-    """Whether only this machine reaches what listens at ``address``. An IPv6 address may have brackets."""
+    """Whether only this machine can connect to ``address``. An IPv6 address may have brackets."""
     try:
         return ipaddress.ip_address(address.strip("[]")).is_loopback
     except ValueError:
@@ -81,8 +81,8 @@ def unknown(
 ) -> list[str]:
     """A line for each variable with one of ``prefixes`` that is neither in ``names`` nor in ``internal``.
 
-    It ends with the nearest of ``names``, if one is near. What a cluster sets for its services is nobody's setting. An
-    empty one is unset: a newer release's compose.yaml passes its new settings so to an image of the release before.
+    It ends with the nearest of ``names``, if one is near. A cluster's variables for its services are no settings. Empty
+    counts as unset: a newer compose.yaml passes its new settings, empty, to an older image.
     """
     lines = []
     for name in sorted(env):

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The formats of documents, told by their first bytes: one table for service, demo and batch tool. Standard library
-only."""
+"""Recognises the formats of documents by their first bytes: one table for service, demo and batch tool. Standard
+library only."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import NamedTuple
 PDF, IMAGE = 0, 1  # fileType of the /layout-parsing contract
 SUPPORTED = "PNG, JPEG, TIFF, BMP, WebP, GIF, JPEG 2000, AVIF, PPM or PDF"  # as messages name them
 PDF_HEADER_WITHIN = 1024  # bytes; PDF readers accept some bytes before %PDF-
-HEAD_BYTES = 4096  # as much of a file as the functions below look at
+HEAD_BYTES = 4096  # the functions below look at so many bytes of a file
 
 
 class Format(NamedTuple):
@@ -37,7 +37,7 @@ FORMATS = (
         (".ppm", ".pgm", ".pbm", ".pnm"),
     ),
 )
-# What is sent by mistake: (offset, bytes, its name, what to do with it); the first that fits tells it.
+# Formats that are sent by mistake: (offset, bytes, name, what to do with it). The first match counts.
 PRINT, SAVE, UNPACK = "print it to a PDF", "save it as JPEG or PNG", "unpack it and send what is in it"
 OTHERS = (
     *((4, b"ftyp" + brand, "a HEIC photo", SAVE) for brand in (b"heic", b"heix", b"heim", b"hevc", b"mif1", b"msf1")),
@@ -56,7 +56,7 @@ OTHERS = (
     (0, b"Rar!", "a RAR archive", UNPACK),
     (0, b"\x1f\x8b", "a gzip archive", UNPACK),
 )
-# The same for ZIP archives, by a name in them that is found near their beginning.
+# The same for ZIP archives, by the name of a member near the beginning.
 IN_ZIP = (
     (b"word/", "a Word document", PRINT),
     (b"xl/", "an Excel workbook", PRINT),
@@ -80,7 +80,7 @@ def format_of(head: bytes) -> str | None:
 
 
 def other_format(head: bytes) -> tuple[str, str] | None:
-    """What a file is that is not read, and what to do with it: ("a Word document", "print it to a PDF")."""
+    """The name of a format that is not read, and what to do with it: ("a Word document", "print it to a PDF")."""
     if head.startswith(b"PK\3\4"):
         return next((what, cure) for name, what, cure in IN_ZIP if name in head)
     for offset, magic, what, cure in OTHERS:
@@ -95,7 +95,7 @@ def other_format(head: bytes) -> tuple[str, str] | None:
 
 
 def refusal(head: bytes) -> str:
-    """Why a file is not read that begins with ``head``, without a subject: "is a Word document; ..."."""
+    """Why a file that begins with ``head`` is not read, as a predicate: "is a Word document; ..."."""
     if other := other_format(head):
         what, cure = other
         return f"is {what}, which is not read; {cure}"

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 
 class Probe(NamedTuple):
-    """What came back: `healthy` is true for HTTP 200 only; `detail` is the body, or why there was none."""
+    """The answer: `healthy` is true for HTTP 200 only; `detail` is the body, or why there is none."""
 
     healthy: bool
     detail: str

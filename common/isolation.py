@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a process that reads strangers' bytes takes away from itself: files, network, other processes. Linux.
+"""How a process that reads strangers' bytes gives up files, the network and other processes. Linux.
 
-``hide`` closes this process's memory and environment to others of its user. ``isolate`` is for a child before its first
-stranger's byte: by Landlock it opens no file but its libraries' and those named, and by seccomp the kernel refuses the
-system calls that a decoder never needs (EPERM). What it was handed open stays usable. Numbers: the kernel's
+``hide`` closes this process's memory and environment to the user's other processes. A child calls ``isolate`` before it
+reads strangers' bytes: Landlock lets it open only its libraries' files and named ones, and seccomp refuses the system
+calls that a decoder never needs (EPERM). Files that it was handed open stay usable. Numbers: the kernel's
 asm/unistd_64.h and asm-generic/unistd.h; structures: linux/landlock.h, seccomp.h, filter.h.
 """
 
@@ -25,7 +25,7 @@ LANDLOCK_CREATE, LANDLOCK_ADD, LANDLOCK_RESTRICT, SECCOMP = (444, 444), (445, 44
 CLONE, CLONE3, PRLIMIT, TGKILL, OPENAT2 = (56, 220), (435, 435), (302, 261), (234, 131), (437, 437)
 OPEN, OPENAT = (2, None), (257, 56)
 
-# Each group, and what it would reach.
+# Groups of calls, by what they would reach.
 DENIED: dict[str, tuple[int | None, int | None]] = {
     # other processes: their memory, signals, files, limits and priority
     "ptrace": (101, 117), "process_vm_readv": (310, 270), "process_vm_writev": (311, 271), "kcmp": (312, 272),
@@ -59,7 +59,7 @@ DENIED: dict[str, tuple[int | None, int | None]] = {
     "swapoff": (168, 225), "acct": (163, 89), "quotactl": (179, 60), "syslog": (103, 116), "iopl": (172, None),
     "ioperm": (173, None), "modify_ldt": (154, None),
 }  # fmt: skip
-# Denied too where no folder may be written, so that also a kernel without Landlock lets the child change no file.
+# Denied too unless a folder may be written, so that the child can change no file on a kernel without Landlock either.
 CHANGES: dict[str, tuple[int | None, int | None]] = {
     "creat": (85, None), "truncate": (76, 45), "unlink": (87, None), "unlinkat": (263, 35), "rename": (82, None),
     "renameat": (264, 38), "renameat2": (316, 276), "link": (86, None), "linkat": (265, 37), "symlink": (88, None),
@@ -95,12 +95,12 @@ def _call(name: tuple[int | None, int | None], *arguments: int | bytes | None) -
 
 
 def hide() -> None:
-    """No other process of this user reads or writes this one's memory, environment or open files. exec undoes it."""
+    """Keep the user's other processes from this one's memory, environment and open files. exec undoes it."""
     _libc.prctl(PR_SET_DUMPABLE, 0, 0, 0, 0)
 
 
 def landlock_version() -> int:
-    """Of Landlock's interface; 0 where the kernel has none, or a container's profile forbids it."""
+    """The version of Landlock's interface; 0 if the kernel has none, or a container's profile forbids it."""
     try:
         return _call(LANDLOCK_CREATE, None, 0, 1)  # LANDLOCK_CREATE_RULESET_VERSION
     except (OSError, KeyError):
@@ -115,16 +115,16 @@ def has_seccomp() -> bool:
 
 
 def lacking() -> list[str]:
-    """What this machine's kernel does not give: ``landlock``, ``seccomp``."""
+    """The protections that this machine's kernel lacks: ``landlock``, ``seccomp``."""
     found = {"landlock": landlock_version() > 0, "seccomp": has_seccomp()}
     return [name for name, there in found.items() if not there]
 
 
 def isolate(readable: Iterable[str | Path] = (), writable: str | Path | None = None) -> None:
-    """For good, and for this thread and those that it starts: call it while the process has one thread.
+    """Isolates this thread and those that it starts, for good. Call it while the process has one thread.
 
-    ``readable`` files and folders may be opened beside the libraries; below the folder ``writable`` everything but
-    programs. What the kernel lacks is left out (``lacking``). Raises OSError.
+    Besides the libraries, ``readable`` files and folders may be opened. Below the folder ``writable`` everything may be
+    done except running programs. Protections that the kernel lacks are left out (``lacking``). Raises OSError.
     """
     threads = len(os.listdir("/proc/self/task")) if os.path.isdir("/proc/self/task") else 1
     if threads != 1:
@@ -161,7 +161,7 @@ def _allow(rules: int, path: str | Path, rights: int) -> None:
     try:
         file = os.open(path, os.O_PATH | os.O_CLOEXEC)
     except OSError:
-        return  # what is not there needs no rule
+        return  # a missing path needs no rule
     try:
         rights = rights if os.path.isdir(path) else rights & OF_FILES
         _call(LANDLOCK_ADD, rules, PATH_BENEATH, struct.pack("=Qi", rights, file), 0)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What parser and layout server send each other: arrays, as one line of JSON that describes them and then their bytes.
+"""The messages between parser and layout server: one line of JSON that describes arrays, then their bytes.
 
-A page's image is `uint8` where that loses nothing: 1.9 MB for 800 x 800, a quarter of its float32. The masks that
+A page's image is `uint8` where that is lossless: 1.9 MB for 800 x 800, a quarter of float32. The masks that
 PP-DocLayoutV3 answers, 300 of 200 x 200 whole numbers that are 0 or 1, are one bit each: 1.5 MB instead of 48.
 """
 
@@ -43,7 +43,7 @@ def is_mask(value: np.ndarray) -> bool:
 
 
 def unpack(message: bytes, *, masks: bool = False) -> dict[str, np.ndarray]:
-    """The arrays as views of the message; ``masks``: it may hold some, which take up to 64 times its bytes. Raises
+    """The arrays as views of the message. With ``masks`` it may hold masks, which take up to 64 times its bytes. Raises
     BadMessage."""
     known = (*ELEMENTS, *BITS) if masks else ELEMENTS
     end = message.find(b"\n", 0, MOST_HEAD_BYTES)
@@ -78,7 +78,7 @@ def small_image(image: np.ndarray) -> np.ndarray:
     if image.dtype == np.uint8:
         return image
     scaled = image * np.float32(255) + np.float32(0.5)
-    with np.errstate(invalid="ignore"):  # values outside 0..255 are not restored, which the comparison finds
+    with np.errstate(invalid="ignore"):  # the comparison finds values outside 0..255, which are not restored
         pixels = scaled.astype(np.uint8)
     return pixels if np.array_equal(full_image(pixels), image) else image
 

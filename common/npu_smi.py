@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What npu-smi prints, as values, and what it means where it fails.
+"""The output of npu-smi as values, and the meaning of its failures.
 
 Read from reports of versions 25.2 (310P, A2, A3), 25.5 and 26.0 (wider, with one column more for processes).
 tests/data/npu-smi has them.
@@ -22,17 +22,17 @@ VERSION = re.compile(r"npu-smi\s+(\S+)")
 PROCESS_HEADER = "Process id"
 # A row of the topology, with cores in its last column.
 NEAR = re.compile(r"^\s*(?:NPU|Phy-ID)(\d+)\s.*?(\d+(?:-\d+)?(?:,\d+(?:-\d+)?)*)\s*$", re.MULTILINE)
-# Values of Health with which a die cannot be used. DCMI counts OK, Warning, Alarm and Critical from 0 to 3, and UNKNOWN
-# is a die that is not there or was not started. Dies at Warning and Alarm compute: public reports of A3 nodes
-# list them at work (vllm-ascend #9395, #9824), and links and optics raise such alarms, too.
+# Values of Health of unusable dies. DCMI counts OK, Warning, Alarm and Critical from 0 to 3; UNKNOWN is a die that is
+# missing or was not started. Dies at Warning and Alarm compute: public reports of A3 nodes list them at work
+# (vllm-ascend #9395, #9824), and links and optics raise such alarms too.
 UNUSABLE = ("CRITICAL", "UNKNOWN")
-# Bytes of a die that its system keeps: of 65536 MB by npu-smi torch has 65,452,113,920 bytes (vllm-ascend #4404).
+# Bytes that a die's system keeps: npu-smi says 65536 MB, torch has 65,452,113,920 bytes (vllm-ascend #4404).
 KEPT = (65536 << 20) - 65_452_113_920
 SECONDS = 60.0
 # Device files of the driver itself, which every container with a die gets.
 DRIVER_DEVICES = ("davinci_manager", "devmm_svm", "hisi_hdc")
-# What npu-smi prints where it fails -> the cause and what to do. The first that fits counts: where the driver's files
-# are not all there, it says that the device is used, too.
+# Output of a failed npu-smi -> the cause and what to do. The first match counts: if driver files are missing, npu-smi
+# also says that the device is used.
 FAILURES = (
     (
         r"ret is -9005",
@@ -82,7 +82,7 @@ class Die:
 
     @property
     def raises_alarm(self) -> bool:
-        """Whether it computes and is not OK: who uses it should look at it."""
+        """Whether it computes without being OK, so that its user should look at it."""
         return self.usable and self.health.upper() != "OK"
 
 
@@ -96,7 +96,7 @@ class Report:
 
     @property
     def unnumbered(self) -> str:
-        """What is not known where dies have no number, with the NPUs that are not OK; empty where all have one."""
+        """A message about dies without a number, with the NPUs that are not OK; empty if all dies have one."""
         unknown = [die for die in self.dies if die.number is None]
         if not unknown:
             return ""
@@ -109,8 +109,8 @@ class Report:
 class Answer:
     """What a call of npu-smi gave: the text of both its outputs and its exit status.
 
-    `status` is None where it did not run to its end; `text` then says why, `missing` whether there is no npu-smi, and
-    `forbidden` whether there is one that this user may not run.
+    `status` is None if it did not run to its end. Then `text` says why, `missing` whether there is no npu-smi, and
+    `forbidden` whether this user may not run it.
     """
 
     status: int | None
@@ -126,7 +126,7 @@ def ask(*words: str) -> Answer:
     except subprocess.TimeoutExpired:
         return Answer(None, f"npu-smi {' '.join(words)} gave no answer within {SECONDS:.0f} s")
     except OSError as error:
-        # A folder of PATH that may not be entered is refused like a program that may not be run.
+        # A forbidden folder of PATH gives the same error as a forbidden program.
         if isinstance(error, PermissionError) and (path := shutil.which("npu-smi", mode=os.F_OK)):
             return Answer(None, f"this user may not run {path} ({error.strerror})", forbidden=True)
         return Answer(None, f"npu-smi cannot be run ({error.strerror})", missing=True)
@@ -155,13 +155,14 @@ def trouble(answer: Answer) -> tuple[str, str] | None:
 
 
 def least_memory() -> int | None:
-    """Bytes that programs can have of the smallest die that `npu-smi info` lists; None where it lists none."""
+    """Bytes that programs can use on the smallest die that `npu-smi info` lists; None if it lists none."""
     sizes = [(die.memory_total << 20) - KEPT for die in parse(ask("info").text).dies if die.memory_total]
     return min(sizes, default=None)
 
 
 def closed(devices: Path = Path("/dev")) -> tuple[Path, int] | None:
-    """The first device file of a die, or of the driver, that this process may not open, and its group; None without."""
+    """The first device file of a die or the driver that this process may not open, and its group; None if there is
+    none."""
     for path in (*sorted(devices.glob("davinci*")), *(devices / name for name in DRIVER_DEVICES)):
         if path.exists() and not os.access(path, os.R_OK | os.W_OK, effective_ids=True):
             return path, path.stat().st_gid
@@ -252,13 +253,13 @@ def device_numbers(devices: Path = Path("/dev")) -> list[int]:
 
 
 def listed(text: str, devices: Path = Path("/dev"), asked: Callable[..., Answer] | None = None) -> Report:
-    """What `npu-smi info` printed on the node, each die with its number; whoever looks for a die by number comes here.
+    """The report of `npu-smi info` on the node, with the number of each die. Use it for every search by number.
 
-    The table of an A2 numbers NPUs only, and of cards in slots these are others than N of /dev/davinciN:
-    `npu-smi info -m` says which is which. The driver counts logic ids over the dies that it finds, so that they may
-    shift where one is gone. They count where they are the numbers of the device files; where a file or a die is gone,
-    if they are those of the NPUs, too. Otherwise these dies have none. In a container logic ids begin at 0 again;
-    nobody there asks for them.
+    The table of an A2 numbers only NPUs. For cards in slots these numbers differ from N of /dev/davinciN, so `npu-smi
+    info -m` maps them. The driver counts logic ids over the dies that it finds, so a missing die may shift them. They
+    are trusted if they equal the numbers of the device files; if a file or a die is missing, they must also equal the
+    numbers of the NPUs. Otherwise these dies have no number. In a container logic ids begin at 0 again, but nobody asks
+    for them there.
     """
     report = parse(text)
     if all(die.number is not None for die in report.dies):

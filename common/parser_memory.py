@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the parser takes of memory, by the number of its workers.
+"""The parser's need of memory, by the number of its workers.
 
 SHARED is 1 GiB for the service, 1 for requests (PARSER_MAX_BODIES_MIB), 4 for two renderers (PARSER_RENDER_MEMORY_MIB)
 and 3 for four children (PARSER_CHILD_MEMORY_MIB) at their bounds at once. A worker with the published layout model
@@ -18,5 +18,5 @@ def of_workers(workers: int) -> int:
 
 
 def most_workers(memory: int) -> int:
-    """How many workers so many bytes are enough for; one at least."""
+    """The number of workers that fit into so many bytes, at least one."""
     return max(1, (memory - SHARED) // WORKER)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The stacks of config/stacks, one row each: what differs between them besides the versions that those files pin.
+"""The stacks of config/stacks, one row each, with their differences besides the versions that those files pin.
 
 STACK in .env picks a row; inside an image the version of vLLM does. tests/bundle/test_stacks.py holds the rows to
 config/stacks. Sources: docs/decisions/0110 and 0420. Imports nothing of ours: the installer in the images reads it too.
@@ -18,10 +18,10 @@ class Stack:
     refused (tests/npu/vllm_ascend/test_graphs.py), and vllm-ascend takes `full_and_piecewise` for `piecewise`. So where
     VLM_GRAPH_MODE is empty, vLLM's own choice `full_and_piecewise` holds with it, and `piecewise` without.
     `graphs_of_a_die` is how many graphs all processes on a die can capture, one stream each, as vllm-ascend counts
-    (update_aclgraph_sizes); 0 where the driver has no such bound (vllm-ascend #9572: about 32,000 on A3).
-    `own_memory`: the worker counts its own memory alone, and does not start where less than its share of the die is
-    free. Without it all that is used on the die counts, so that all replicas name the same share.
-    `arm_glibc` is what the CPU wheel of vLLM needs on aarch64, where that is newer than the wheel's name says.
+    (update_aclgraph_sizes); 0 where the driver has no such bound (vllm-ascend #9572: about 32,000 on A3). `own_memory`:
+    the worker counts its own memory alone, and does not start where less than its share of the die is free. Without it
+    all memory in use on the die counts, so that all replicas name the same share. `arm_glibc` is what the CPU wheel of
+    vLLM needs on aarch64, where that is newer than the wheel's name says.
     """
 
     key: str
@@ -56,5 +56,5 @@ STACKS = {stack.key: stack for stack in (DEFAULT, NEWEST)}
 
 
 def of(vllm: str | None) -> Stack:
-    """The stack of this version of vLLM; the newest for a version of no stack, and where there is no vLLM."""
+    """The stack of this version of vLLM; the newest stack if none has the version, or if there is no vLLM."""
     return STACKS.get(vllm or "", NEWEST)

@@ -13,11 +13,11 @@ import re
 import sys
 from collections.abc import Callable, Mapping
 
-FAILED = 1  # the command did its work, and its verdict is no
+FAILED = 1  # the command worked, and its verdict is no
 INTERRUPTED = 130
-# What Ctrl-C prints for a command that continues with what an earlier call has finished.
+# Printed at Ctrl-C by a command that can continue an earlier call.
 RESUMABLE = "interrupted; run the same command again to go on"
-# Whoever starts a service says there where its settings are set: ".env beside compose.yaml", a ConfigMap.
+# The start of a service says here where its settings are set: ".env beside compose.yaml", a ConfigMap.
 SETTINGS_PLACE = "SETTINGS_PLACE"
 # What an operator does about a file that the system refuses.
 ROOM, OWNER = "make room on it", "run this as its owner, or give it to this user"
@@ -66,7 +66,7 @@ class DeviceError(ToolError):
 
 
 def with_place(message: str, env: Mapping[str, str] = os.environ) -> str:
-    """``message``, and at its end where the settings that it names are set, if it names any and the place is known."""
+    """``message``, followed by the place where its settings are set, if it names any and the place is known."""
     names, place = dict.fromkeys(SETTING.findall(message)), env.get(SETTINGS_PLACE)
     if not names or not place:
         return message
@@ -94,7 +94,7 @@ def run(command: Callable[[], int | None], interrupted: str = "interrupted") -> 
         print(f"error: {with_place(str(error))}", file=sys.stderr)
         return error.exit_status
     except BrokenPipeError:
-        # The interpreter must not try to flush it once more.
+        # Keep the interpreter from flushing it once more.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         print("error: the reader of the output went away before everything was written", file=sys.stderr)
         return FAILED

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Settings of all that is not the parser, as a table that the code reads; the parser's are docparser.settings.
+"""All settings but the parser's, as a table that the code reads; the parser's are in docparser.settings.
 
-docs/settings.md and settings.schema.json are written from both (CONTRIBUTING.md). So whoever has no pydantic checks the
-parser's settings too, by the schema: containers before they start anything, and scripts/preflight.sh. Standard library
-only.
+docs/settings.md and settings.schema.json are written from both (CONTRIBUTING.md). So programs without pydantic check
+the parser's settings by the schema: the containers at their start, and scripts/preflight.sh. Standard library only.
 """
 
 from __future__ import annotations
@@ -32,7 +31,8 @@ DECLARED: dict[str, Setting] = {
     )
     for setting in group
 }
-# Names with our prefixes that programs of the bundle hand to each other, or read as clients; no settings of a service.
+# Names with our prefixes that are no settings of a service: the bundle's programs pass them to each other, or read them
+# as clients.
 BETWEEN_PROGRAMS = frozenset(
     {
         *("VLM_REPLICA_PORT", "VLM_MAX_NUM_SEQS", "VLM_SERVED_NAMES", "VLM_FAMILY", "VLM_KEY_DIGESTS"),
@@ -57,7 +57,7 @@ def choice(env: Mapping[str, str], name: str) -> str:
 
 
 def whole(env: Mapping[str, str], name: str) -> int:
-    """The least value where nothing is said and there is no default."""
+    """The value of an unset number without a default is the least one."""
     setting = _declared(name, Whole)
     return env_values.whole(env, name, int(setting.default or setting.least), setting.least, setting.most)
 
@@ -91,7 +91,7 @@ def text(env: Mapping[str, str], name: str) -> str:
 
 
 def check(env: Mapping[str, str], name: str) -> None:
-    """Raises WrongValue for a value that no reader of the setting would take."""
+    """Raises WrongValue for a value that every reader of the setting would refuse."""
     readers = {Flag: flag, Choice: choice, Whole: whole, Number: number, Port: port}
     if name in DECLARED:
         readers.get(type(DECLARED[name]), text)(env, name)
@@ -100,7 +100,7 @@ def check(env: Mapping[str, str], name: str) -> None:
 
 
 def wrong(env: Mapping[str, str]) -> list[env_values.WrongValue]:
-    """What `check` says of each setting of ``env``. A cluster's address of a service is no setting."""
+    """The complaints of `check` about the settings in ``env``. A cluster's address of a service is no setting."""
     found = []
     for name in sorted(names() & env.keys()):
         try:

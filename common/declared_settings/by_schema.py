@@ -21,7 +21,7 @@ BOUNDS = {"minimum": "from", "exclusiveMinimum": "above", "maximum": "to", "excl
 
 
 def check(name: str, value: str, schema: Mapping[str, Any]) -> None:
-    """Raises WrongValue. A value in which a secret may be is not shown."""
+    """Raises WrongValue, which hides a value that may hold a secret."""
     if expected := _not_met(value, schema):
         hidden = schema.get("writeOnly") or "@" in value
         raise WrongValue(name, "***" if hidden else value, expected)

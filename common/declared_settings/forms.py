@@ -11,15 +11,15 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Form:
-    """``fits`` judges a text, or where ``many`` is set each entry of a comma-separated one, in small letters;
-    ``expected`` goes into the error."""
+    """``fits`` judges a text in small letters; with ``many``, each entry of a comma-separated text. ``expected`` goes
+    into the error."""
 
     fits: Callable[[str], bool]
     expected: str
     many: bool = False
 
     def misfit(self, text: str) -> str | None:
-        """The text, or its first entry, that has another form; None where all is well."""
+        """The text, or the first of its entries, that does not fit; None if all fits."""
         entries = [entry.strip().lower() for entry in text.split(",") if entry.strip()] if self.many else [text]
         return next((entry for entry in entries if not self.fits(entry)), None)
 

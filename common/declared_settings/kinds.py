@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Kinds of settings: what one is called, what is taken where nothing is said, its bounds, and what it means."""
+"""Kinds of settings, with name, default, bounds and meaning."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Setting:
-    """A text. ``default`` is what an empty one means, ``shown`` what the page says where that depends on something.
+    """A text. An empty one means ``default``. The page shows ``shown`` instead where the default depends on something.
 
     ``form`` is one of forms.FORMS that the text must have; "" for any text.
     The meaning is English Markdown. ``docs/NAME.md#section`` and names of settings become links and code on the page.

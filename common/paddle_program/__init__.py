@@ -1,3 +1,4 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What Paddle saves of a model, read without Paddle: the program (PIR is Paddle's intermediate representation) and its
-parameters. Needs NumPy, which both who run such programs have: the parser on OpenVINO, the layout server on torch."""
+"""Paddle's saved models, read without Paddle: programs (PIR is Paddle's intermediate representation), parameters, and
+the walk over a program's operations. The parser walks with OpenVINO, the layout server with PyTorch. Needs NumPy, which
+both have."""

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One operation of a program as what computes it sees it: inputs, attributes, and the type of the result."""
+"""One operation of a program as the function that computes it sees it: inputs, attributes, the type of the result."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import abc
+from collections.abc import Sequence
 from typing import Any, Generic, TypeVar
 
 from paddle_program.program import Operation, Type, UnknownProgram
@@ -11,11 +12,22 @@ from paddle_program.program import Operation, Type, UnknownProgram
 Tensor = TypeVar("Tensor")
 
 
-class OperatorCall(Generic[Tensor]):
+class Slot(Generic[Tensor]):
+    """The tensor behind one or several values: an operation that writes in place changes it for all of them.
+
+    ``known``: it is the same for all pages.
+    """
+
+    def __init__(self, value: Tensor | list[Tensor] | None, known: bool) -> None:
+        self.value, self.known = value, known
+
+
+class OperatorCall(abc.ABC, Generic[Tensor]):
     """Every attribute must be read: one that a function does not know could mean another result."""
 
-    def __init__(self, operation: Operation, values: Sequence[Tensor | list[Tensor] | None]) -> None:
-        self._operation, self._values = operation, values
+    def __init__(self, operation: Operation, inputs: Sequence[Slot[Tensor]]) -> None:
+        self._operation = operation
+        self._values, self._known = [slot.value for slot in inputs], [slot.known for slot in inputs]
         self._unread = set(operation.attributes)
 
     def __len__(self) -> int:
@@ -38,6 +50,11 @@ class OperatorCall(Generic[Tensor]):
             raise self.unknown(f"input {index} is not a list")
         return value
 
+    @abc.abstractmethod
+    def numbers(self, index: int) -> list[int]:
+        """An input of sizes, axes or places: one tensor, or a list of tensors of one element. Raises UnknownProgram
+        where a page would decide them."""
+
     def attribute(self, name: str) -> Any:
         if name not in self._operation.attributes:
             raise self.unknown(f"attribute {name} is missing")
@@ -52,7 +69,7 @@ class OperatorCall(Generic[Tensor]):
         return value
 
     def ignore(self, *names: str) -> None:
-        """Attributes that do not bear on the values."""
+        """Attributes without influence on the values."""
         self._unread.difference_update(names)
 
     @property
@@ -68,38 +85,3 @@ class OperatorCall(Generic[Tensor]):
 
     def unknown(self, what: str) -> UnknownProgram:
         return UnknownProgram(f"operation {self._operation.name}: {what}")
-
-
-def place(operation: Operation) -> str:
-    """How messages name an operation."""
-    return f"operation {operation.name} (value {operation.outputs[0] if operation.outputs else '-'})"
-
-
-def check_result(
-    operation: Operation,
-    kept: Type | tuple[Type, ...],
-    value: Tensor | list[Tensor],
-    seen: Callable[[Tensor], tuple[str, list[int]]],
-) -> None:
-    """Raise UnknownProgram unless a result has the type that the program gives for it.
-
-    ``seen`` gives a tensor's NumPy element type and its sizes; a size of -1 is open and fits nothing.
-    """
-    if isinstance(kept, tuple) != isinstance(value, list):
-        raise UnknownProgram(f"{place(operation)} gives a list where the program has none, or the reverse")
-    if isinstance(value, list):
-        assert isinstance(kept, tuple)
-        if len(kept) != len(value):
-            raise UnknownProgram(f"{place(operation)} gives {len(value)} tensors; the program has {len(kept)}")
-        for single, part in zip(kept, value):
-            check_result(operation, single, part, seen)
-        return
-    assert isinstance(kept, Type)
-    element, sizes = seen(value)
-    fits = len(sizes) == len(kept.shape) and all(
-        size >= 0 and wanted in (-1, size) for wanted, size in zip(kept.shape, sizes)
-    )
-    if not fits or element != kept.element:
-        raise UnknownProgram(
-            f"{place(operation)} became {element} {sizes}; the program has {kept.element} {list(kept.shape)}"
-        )

@@ -21,7 +21,7 @@ HEAD = struct.Struct("<IQIi")
 
 
 class BadParameters(Exception):
-    """The file is not what the program asks for; the text says where."""
+    """The file does not fit the program; the text says where."""
 
 
 def read_parameters(path: Path, types: Mapping[str, Any]) -> dict[str, np.ndarray]:

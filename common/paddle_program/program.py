@@ -115,5 +115,5 @@ def _plain(attribute: dict[str, Any]) -> Any:
     if attribute["#"].endswith("a_array"):
         return [_plain(part) for part in attribute["D"]]
     if "VD" in attribute:
-        return float(attribute["VD"])  # INF, -INF or NAN, which JSON has no number for
+        return float(attribute["VD"])  # INF, -INF or NAN, for which JSON has no number
     return attribute.get("D")

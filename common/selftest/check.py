@@ -4,8 +4,8 @@ values. Standard library only, so that it runs in the server's own container as 
 
     python -m selftest [--vlm URL]
 
-The values lie beside the weights (``selftest.json``) and name them by SHA-256, so that other weights are told apart
-from a device that computes something else.
+The values lie beside the weights (``selftest.json``) and name them by SHA-256, so that other weights are not taken for
+a device that computes wrongly.
 """
 
 from __future__ import annotations
@@ -27,21 +27,19 @@ from tool_errors import FAILED, ServiceError, UsageError
 from .server import Answer, Server
 
 NAME = "selftest.json"
-# Beside a VLM container's replicas.json: the key that its replicas ask for. Without one there is no such file.
+# The key of a VLM container's replicas, beside its replicas.json. Replicas without a key have no such file.
 KEY_FILE = "vlm-api-key"
 MAX_NEW_TOKENS = 256
-# What was asked where recorded values say nothing: they were recorded before other families were served.
-EARLIER = Question("OCR:", 112896, 1003520)
 # Where the recorded first choice leads by less than this (nats), the device's rounding may choose the second one.
 NEAR_TIE = 0.5
 LOGPROB_TOLERANCE = 0.05
-# Of two readings of one block: a near tie changes a letter or two, a wrong computation the text.
+# The least likeness of two readings of a block: a near tie changes a letter or two, a wrong computation the whole text.
 LEAST_ALIKE = 0.97
 
 
 @dataclass(frozen=True)
 class Finding:
-    """What the self-test found of one block or page."""
+    """The self-test's verdict on one block or page."""
 
     name: str
     passed: bool
@@ -49,7 +47,7 @@ class Finding:
 
 
 def read_alike(text: str, other: str) -> bool:
-    """Whether two readings of one block differ by what rounding does at near ties, at most."""
+    """Whether rounding at near ties explains the difference between two readings of a block."""
     return difflib.SequenceMatcher(None, text, other, autojunk=False).ratio() >= LEAST_ALIKE
 
 
@@ -59,7 +57,7 @@ def blocks() -> list[Path]:
 
 
 def fingerprint(weights: Path) -> str:
-    """SHA-256 over the SHA-256 of each weights file. Raises UsageError where there are none."""
+    """SHA-256 over the SHA-256 of each weights file. Raises UsageError if there are no files."""
     files = sorted(weights.glob("*.safetensors"))
     if not files:
         raise UsageError(f"--weights {weights}: has no *.safetensors; name the folder whose weights are served")
@@ -70,7 +68,7 @@ def fingerprint(weights: Path) -> str:
 
 
 def load(values: Path, weights: Path) -> dict[str, Any]:
-    """The recorded values. Raises UsageError where there are none, or where they belong to other weights."""
+    """The recorded values. Raises UsageError if there are none, or if they belong to other weights."""
     remedy = "record them on a machine that is known to be right: scripts/selftest.sh --record"
     if not values.is_file():
         raise UsageError(f"{values}: there are no recorded values for these weights; {remedy}")
@@ -113,7 +111,7 @@ def compare(recorded: dict[str, Any], answer: Answer, tolerance: float) -> Findi
 
 
 def question_of(model: Model) -> Question:
-    """What the golden blocks are asked of a model. Raises UsageError for an entry that does not say it."""
+    """A model's question for the golden blocks. Raises UsageError for an entry without one."""
     if model.golden is None:
         raise UsageError(
             f"models.yaml: models.{model.name} lacks the key 'golden', the question for the golden blocks; add it as "
@@ -123,16 +121,14 @@ def question_of(model: Model) -> Question:
 
 
 def recorded_question(recorded: dict[str, Any]) -> Question:
-    """What the recorded values answer. Raises UsageError for one that cannot be asked."""
+    """The question of the recorded values. Raises UsageError for one that cannot be asked."""
     said = recorded.get("question")
-    if said is None:
-        return EARLIER
     return Question.from_entry(said if isinstance(said, dict) else {}, f"{NAME}: question")
 
 
 def check_blocks(server: Server, recorded: dict[str, Any], tolerance: float = LOGPROB_TOLERANCE) -> list[Finding]:
-    """Ask the server for every golden block what was recorded. Raises UsageError where the recorded blocks are not
-    those of this version."""
+    """Ask the server the recorded question for every golden block. Raises UsageError if the values are of other golden
+    blocks."""
     question = recorded_question(recorded)
     by_name = {block["image"]: block for block in recorded["blocks"]}
     if sorted(by_name) != [path.name for path in blocks()]:

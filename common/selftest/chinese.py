@@ -23,18 +23,20 @@ LINES = (
     "费用二十一万元，其中实验室工作约占一半。",
 )
 MAX_NEW_TOKENS = 128
-# Of its characters. How well published weights read it is not recorded here; a die that computes nonsense finds few.
+# Least share of its characters. It is low, because the quality of published weights is not measured here; a die that
+# computes nonsense finds few.
 LEAST_FOUND = 0.5
 
 
 def share_found(text: str) -> float:
-    """Which part of the characters is in a text, each as often as it should be. Signs and their forms do not count."""
+    """The share of the characters that a text has, each as often as it should be. Signs and their forms do not
+    count."""
     wanted, found = (Counter(filter(str.isalnum, some)) for some in ("".join(LINES), text))
     return sum((wanted & found).values()) / sum(wanted.values())
 
 
 def read(server: Server, question: Question) -> str:
-    """What a server reads of it, in one line; "" with the demo weights, which know no Chinese.
+    """A server's reading, in one line; "" with the demo weights, which know no Chinese.
 
     Raises ServiceError where it is another text.
     """

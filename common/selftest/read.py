@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""python -m selftest.read --replicas FILE: what each replica by itself reads on one golden block, and with published
-weights on a block of Chinese, as a JSON list.
+"""python -m selftest.read --replicas FILE: each replica's own reading of one golden block, and with published weights
+of a block of Chinese, as a JSON list.
 
 [{"replica", "text", "seconds", "error"}]. It needs no recorded values: the dies of a node compute the same, so their
 texts are the same. Each is asked in the words of the model that it serves (config/models.yaml). The exit status is 1
-where a replica does not answer, reads nothing, or reads something else. Each samples one answer besides.
+where a replica does not answer, reads nothing, or reads something else. Each replica also samples one answer.
 """
 
 from __future__ import annotations
@@ -31,7 +31,8 @@ BLOCK = "sentence.png"
 
 
 def read(urls: list[str], key: str | None, catalog: Catalog) -> list[dict[str, Any]]:
-    """Ask every replica, all at the same time. `error` says why an answer is none, or is another than most give."""
+    """Ask every replica, all at the same time. `error` says why there is no answer, or that it differs from the usual
+    one."""
     image = next(path for path in blocks() if path.name == BLOCK).read_bytes()
 
     def ask(index: int) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from tool_errors import ServiceError, UsageError
 
 TOP = 20  # the most that vLLM gives by default (--max-logprobs)
 TIMEOUT_S = 600
-# The most probable tokens, whatever models.yaml gives a request that says nothing.
+# The most probable tokens, regardless of the defaults in models.yaml.
 GREEDY = {"temperature": 0, "repetition_penalty": 1.0}
 WITH_TOKENS = {
     "logprobs": True,
@@ -42,7 +42,7 @@ class Answer:
 
 
 class Server:
-    """An OpenAI-compatible vLLM server. ``url`` is its API root, with or without ``/v1``, ``key`` what it may ask for
+    """An OpenAI-compatible vLLM server. ``url`` is its API root, with or without ``/v1``; ``key`` is its API key
     (default: VLM_API_KEY of the environment).
 
     Methods raise ServiceError where the server cannot be reached or refuses.
@@ -74,7 +74,7 @@ class Server:
 
     def sample(self, image: bytes, question: Question) -> None:
         """One request as the parser sends for a block that ran into a loop: its temperature, top_p and penalty need
-        operators of the die that no greedy answer needs. What is drawn says nothing."""
+        operators of the die that no greedy answer needs. The sampled text proves nothing."""
         self._chat([image], question, 8, SAMPLED)
 
     def _chat(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which models config/models.yaml knows, and where their weights lie; how each is served is the launcher's concern."""
+"""The models of config/models.yaml and the places of their weights. The launcher decides how each is served."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ DEFAULT_FILE = Path(__file__).resolve().parents[2] / "config" / "models.yaml"
 WORDS = ("tasks", "stacks", "stacks_ascend")  # several in one text
 TEXTS = ("served_name", "path", "demo", "repository", "layout", "layout_repository", "pipeline", *WORDS)
 REQUIRED = ("served_name", "path")
-WEIGHTS = "weights"  # what tells the weights from those of other entries
-GOLDEN = "golden"  # what the self-test asks of its golden blocks
+WEIGHTS = "weights"  # signs by which weights are recognised
+GOLDEN = "golden"  # the self-test's question
 MAPPINGS = (WEIGHTS, GOLDEN)
 KEYS = (*TEXTS, *MAPPINGS)
 
@@ -30,10 +30,10 @@ class Model:
     """One model. ``path`` and ``demo`` count from MODELS_DIR; ``demo`` is None where there are no demo weights.
 
     ``repository`` and ``layout_repository`` are where the hubs have the weights, the latter None where the former
-    brings the layout model. ``tasks`` are the prompts that the model knows, None where nobody says it. ``layout`` is
+    brings the layout model. ``tasks`` are the prompts that the model knows, None if they are not given. ``layout`` is
     the layout model that belongs to it, ``pipeline`` the parser's configuration, a file beside models.yaml. ``stacks``
     are the vLLM versions that can serve it, None for any, and ``stacks_ascend`` those on Ascend, where they are fewer.
-    ``golden`` is what the self-test asks, None where nobody says it.
+    ``golden`` is the self-test's question, None if it is not given.
     """
 
     name: str
@@ -51,7 +51,7 @@ class Model:
     golden: Question | None = None
 
     def check_stack(self, running: str | None, hardware: str = "cpu") -> None:
-        """Raise UsageError where the stack cannot serve the model on this hardware. None: nobody knows it."""
+        """Raise UsageError if the stack cannot serve the model on this hardware. None: the stack is unknown."""
         fewer = self.stacks_ascend if hardware == "ascend" else None
         stacks = fewer or self.stacks
         if stacks and running and running not in stacks:
@@ -71,7 +71,7 @@ class Catalog:
 
     @property
     def recommended(self) -> Model:
-        """What is brought where nobody names a model."""
+        """The model to fetch if nobody names one."""
         return self.models[self.defaults[0]]
 
     @classmethod

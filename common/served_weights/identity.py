@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether weights are those of the entry in models.yaml that they would be served as.
+"""Checks that weights belong to the entry of models.yaml as which they would be served.
 
-The versions of PaddleOCR-VL have one architecture and one config.json, and a prompt that is wrong by one character. So
-the files beside the weights are looked at, the surest first:
+The versions of PaddleOCR-VL share one architecture and one config.json, and their prompts differ by one character. So
+the files beside the weights tell them apart, the surest first:
 
     inference.yml               names the model (PaddleX refuses to load a folder whose name is another)
     chat_template.jinja         how an answer begins: "Assistant:" and a blank, or a newline
@@ -31,7 +31,7 @@ PIXELS = re.compile(r"(\d+) to (\d+)")
 
 @dataclass(frozen=True)
 class Signs:
-    """What an entry expects of its weights, or what a folder says of itself; None where nothing is said.
+    """The signs that an entry expects, or that a folder shows; None for a sign that is not given.
 
     ``answer_begins`` is blank or newline, ``pixels`` is "LEAST to MOST", ``token`` one that the tokenizer must have.
     """
@@ -60,7 +60,7 @@ class Signs:
 
     @classmethod
     def of_folder(cls, folder: Path) -> Signs:
-        """What the files in ``folder`` say. Raises WeightsError for one that is no JSON."""
+        """The signs of the files in ``folder``. Raises WeightsError for a file that is no JSON."""
         config, pixels = _json(folder / "config.json"), _json(folder / "preprocessor_config.json")
         names = config.get("architectures")
         return cls(
@@ -89,7 +89,7 @@ def why_other(folder: Path, expected: Signs, all_signs: Iterable[Signs]) -> str 
         if said and wanted and said != wanted:
             return f"{words} {said}, not {wanted}"
     if not expected.pixels:
-        # Where versions are told by the architecture and its width alone, these must be said.
+        # If only architecture and width tell versions apart, the folder must show them.
         missing = [
             name for name in ("architecture", "hidden_size") if getattr(expected, name) and not getattr(found, name)
         ]
@@ -108,7 +108,7 @@ def lacks_token(folder: Path, token: str | None) -> bool:
 
 
 def model_name(folder: Path) -> str | None:
-    """What inference.yml says the model is; None where there is no such file or name. Raises WeightsError."""
+    """The model's name in inference.yml; None if there is no such file or name. Raises WeightsError."""
     named = MODEL_NAME.search(_text(folder / "inference.yml"))
     return named[1] if named else None
 

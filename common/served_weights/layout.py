@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which weights the layout model is loaded from."""
+"""Chooses the weights of the layout model."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .settings import REPOSITORY, WeightSettings
 from .vlm import named
 
 DEFAULT = "PP-DocLayoutV2"  # of an entry of models.yaml that names none
-NONE = "none"  # what an entry says whose model reads whole pages
+NONE = "none"  # in an entry whose model reads whole pages
 FILES = ("inference.json", "inference.pdiparams", "inference.yml")
 # An image for offline nodes may carry the model there (Dockerfiles: context layout_model).
 CARRIED = REPOSITORY / "layout_model"
@@ -76,7 +76,7 @@ def find_layout(settings: WeightSettings, carried: Path | None = None) -> Layout
 
 
 def check_name(folder: Path, name: str) -> None:
-    """Raise WeightsError where inference.yml names another model: its outputs and thresholds are others."""
+    """Raise WeightsError if inference.yml names another model, because its outputs and thresholds differ."""
     said = model_name(folder)
     if said not in (None, name):
         raise WeightsError(

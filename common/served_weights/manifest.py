@@ -2,9 +2,8 @@
 """The SHA-256 manifest of weights: a `SHA256SUMS` file beside them, in the format of sha256sum, or one made at first
 use.
 
-With a folder for state (STATE_DIR, a volume of the containers), a file that was checked once is hashed again only when
-its size or time of change differs. Weights without a manifest get one in that folder, so that a later change is
-noticed.
+With a folder for state (STATE_DIR, a volume of the containers), a checked file is hashed again only if its size or time
+of change differs. Weights without a manifest get one in that folder, so that a later change is noticed.
 """
 
 from __future__ import annotations
@@ -96,7 +95,7 @@ class Known:
         self._new = False
 
     def digest(self, path: Path) -> str:
-        """The file's digest, computed only where the file is not the one that was seen last."""
+        """The file's digest, computed only if the file has changed."""
         stat = path.stat()
         mark = [stat.st_size, stat.st_mtime_ns, stat.st_ino]
         entry = self._entries.get(str(path))
@@ -107,7 +106,7 @@ class Known:
         return value
 
     def keep(self) -> None:
-        """Write what is known, if something is new. Where that fails, the next start reads the files again."""
+        """Keep new digests. If that fails, the next start reads the files again."""
         if self._path and self._new:
             try:
                 put(self._path, json.dumps(self._entries))
@@ -116,7 +115,7 @@ class Known:
 
 
 def made_at_first_use(folder: Path, state: Path, known: Known) -> Path:
-    """The manifest that is kept for weights that come without one; made, with a word on stderr, where there is none."""
+    """The kept manifest of weights that come without one. It is made at the first use, with a word on stderr."""
     manifest = state / "manifests" / f"{folder.name}-{hashlib.sha256(str(folder).encode()).hexdigest()[:8]}.sha256"
     if manifest.is_file():
         return manifest

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A folder of weights gets its name only when it is whole: what a half-written one must pass, and how it is renamed."""
+"""A folder of weights gets its name only when it is whole: the checks before, and the renaming."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from . import layout, vlm
 from .catalog import Catalog, Model
 from .manifest import verify
 
-# What the hubs' clients leave behind beside the files.
+# Leftovers of the hubs' clients.
 LEFTOVERS = (".cache", ".git", "._____temp")
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A question about an image, as a model was trained to be asked."""
+"""A question about an image, in the form that a model was trained on."""
 
 from __future__ import annotations
 

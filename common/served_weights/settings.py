@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the operator says about the weights."""
+"""The operator's settings of the weights."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 
 @dataclass(frozen=True)
 class WeightSettings:
-    """``vlm_model`` and ``layout_model_dir`` are None where nothing is said; ``models_config`` is models.yaml."""
+    """``vlm_model`` and ``layout_model_dir`` are None if unset; ``models_config`` is models.yaml."""
 
     models_dir: Path
     hardware: str

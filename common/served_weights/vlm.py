@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which weights the VLM is served with: what VLM_MODEL, HARDWARE, models.yaml and the files present lead to."""
+"""Chooses the VLM's weights, by VLM_MODEL, HARDWARE, models.yaml and the present files."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def check_complete(folder: Path) -> None:
 
 
 def named(settings: WeightSettings) -> tuple[Model, Path]:
-    """The model and the folder that the settings name, whether anything is there or not.
+    """The model and the folder that the settings name. The folder need not exist.
 
     VLM_MODEL is a name in models.yaml, or a folder under MODELS_DIR that is served like the model whose weights it
     holds. Unset, it is the first of the defaults that is there, else on CPU the one that has demo weights, else the
@@ -69,7 +69,7 @@ def there(settings: WeightSettings) -> list[Model]:
 
 
 def unnamed(settings: WeightSettings) -> Model:
-    """What is served where VLM_MODEL is unset."""
+    """The model to serve if VLM_MODEL is unset."""
     models = settings.catalog.models
     with_demo = [models[name] for name in settings.catalog.defaults if models[name].demo]
     found = there(settings) or (with_demo if settings.hardware == "cpu" else [])
@@ -77,7 +77,7 @@ def unnamed(settings: WeightSettings) -> Model:
 
 
 def recognised(folder: Path, catalog: Catalog) -> Model:
-    """The first model of the catalog whose weights may lie in ``folder``; the first one where none fits."""
+    """The first model of the catalog whose weights may lie in ``folder``; if none fits, the catalog's first."""
     models = list(catalog.models.values())
     return next((model for model in models if not why_other(folder, model, catalog)), models[0])
 
@@ -108,7 +108,7 @@ def check_identity(folder: Path, model: Model, catalog: Catalog) -> None:
 
 
 def find_vlm(settings: WeightSettings) -> VlmWeights:
-    """Choose the weights. Raises WeightsError, with what to do, where there are none that may be served.
+    """Choose the weights. If none may be served, raises WeightsError with a remedy.
 
     Demo weights are served in place of others only on CPU and only where VLM_MODEL is unset.
     """

@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A reader of the small part of YAML that ``catalog`` needs, for a Python without PyYAML: a bare node runs preflight
-so.
+"""Reads the small part of YAML that ``catalog`` needs, without PyYAML: preflight runs so on a bare node.
 
-It reads block mappings of texts, and skips keys that the caller does not ask for. It refuses what it cannot be sure to
-read as PyYAML does: anchors, aliases, tags, merge keys, flow collections under a wanted key, values that are no texts,
-texts of several lines, keys that stand twice, and tabs.
+It reads block mappings of texts, and skips keys that the caller does not ask for. It refuses everything that PyYAML
+might read differently: anchors, aliases, tags, merge keys, flow collections under a wanted key, values that are no
+texts, texts of several lines, keys that stand twice, and tabs.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ import re
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-# Whether the value of a key is wanted, asked with the keys above it and the key itself.
+# Whether the value of a key is wanted; gets the keys above it and the key itself.
 Wanted = Callable[[tuple[str, ...]], bool]
 
 QUOTED = r""""[^"\\]*"|'[^']*'"""  # without escapes
@@ -23,7 +22,7 @@ PLAIN = re.compile(r"[A-Za-z_/][\w./+-]*(?: [\w./+-]+)*", re.ASCII)
 NULLS = frozenset(("", "~", "null", "Null", "NULL"))
 BOOLEANS = frozenset(("true", "false", "yes", "no", "on", "off"))
 BLOCK_SCALAR = re.compile(r"(?:[&!]\S* )*[|>][0-9+-]*")
-OPENING = ("", "[", "{", '"', "'", "&", "!", "|", ">")  # of what is no plain text
+OPENING = ("", "[", "{", '"', "'", "&", "!", "|", ">")  # of values that are no plain texts
 OTHER_BREAKS = re.compile("[\r\x0b\x0c\x85\u2028\u2029]")
 
 
@@ -58,7 +57,7 @@ def load(text: str, wanted: Wanted) -> dict[str, Any]:
 def significant_lines(text: str) -> list[Line]:
     """The lines without empty ones, comments, and the contents of block scalars."""
     lines: list[Line] = []
-    scalar_indent: int | None = None  # of the key whose block scalar is being skipped
+    scalar_indent: int | None = None  # indentation of the key whose block scalar is skipped
     for number, raw in enumerate(text.split("\n"), 1):
         line = Line(number, len(raw) - len(raw.lstrip(" ")), raw.strip(" "))
         if not line.text or line.text.startswith("#"):

@@ -11,7 +11,7 @@ import os
 import sys
 import time
 
-# torch would load torch_npu by itself, and fail as a whole where CANN is not sourced.
+# torch would load torch_npu by itself, and its import would fail if CANN is not sourced.
 os.environ.setdefault("TORCH_DEVICE_BACKEND_AUTOLOAD", "0")
 
 import uvicorn  # noqa: E402
@@ -61,7 +61,7 @@ def main() -> int:
         raise ServiceError(f"cannot listen on LAYOUT_HOST={settings.host}, LAYOUT_PORT={settings.port}") from exc
     if service.batcher.failed is not None:
         logging.shutdown()
-        os._exit(1)  # the device's thread may hang, and nobody waits for it
+        os._exit(1)  # do not wait for the device's thread, which may hang
     return 0 if server.started else 1
 
 

@@ -98,9 +98,10 @@ class LayoutService:
             raise BadRequest(400, f"body: {exc}") from None
 
     async def _found(self, page: Page, request: Request) -> list[np.ndarray]:
-        """The page's results. Its place in the queue is free as soon as its client leaves; then raises BadRequest."""
+        """The page's results. If its client leaves, its place in the queue is free at once, and BadRequest is
+        raised."""
         finding = asyncio.create_task(self.batcher.find(page))
-        leaving = asyncio.ensure_future(request.receive())  # behind the body comes http.disconnect alone
+        leaving = asyncio.ensure_future(request.receive())  # after the body, only http.disconnect can come
         try:
             await asyncio.wait((finding, leaving), return_when=asyncio.FIRST_COMPLETED)
             if not finding.done():
@@ -111,7 +112,7 @@ class LayoutService:
             leaving.cancel()
 
     def _checked(self, arrays: dict[str, np.ndarray]) -> Page:
-        """The arrays of a page, checked so that they cannot make the device fail. Raises BadRequest."""
+        """The arrays of a page, checked because bad ones could make the device fail. Raises BadRequest."""
         if arrays.keys() != self._model.shapes.keys():
             raise BadRequest(400, f"body: arrays {sorted(arrays)}; expected {sorted(self._model.shapes)}")
         page = {}
@@ -143,7 +144,7 @@ def make_app(service: LayoutService) -> Starlette:
     @contextlib.asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
         work = asyncio.create_task(service.batcher.work())
-        # A device that has failed does not recover in the process; supervisord starts another one.
+        # A failed device does not recover within the process; supervisord starts a new process.
         work.add_done_callback(lambda done: None if done.cancelled() else os.kill(os.getpid(), signal.SIGTERM))
         yield
         work.cancel()

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pages of all clients together. One call takes what came while the device worked, and what comes within a short
-wait."""
+"""Batches the pages of all clients. One call takes the pages that came while the device worked, and those that come
+within a short wait."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from layout_server.model import Page
 
 log = logging.getLogger(__name__)
 
-#: A device that hangs does not come back; a call takes seconds on a CPU.
+#: A hanging device does not come back, while a call takes only seconds even on a CPU.
 LONGEST_CALL_S = 120.0
 Run = Callable[[Sequence[Page]], list[list[np.ndarray]]]
 
@@ -25,7 +25,7 @@ class Full(Exception):
 
 
 class DeviceFailed(Exception):
-    """The device gave an error, after which its process is of no use."""
+    """The device gave an error, after which its process is useless."""
 
 
 class Batcher:
@@ -69,7 +69,7 @@ class Batcher:
             self._waiting.pop(answer, None)
 
     async def work(self) -> None:
-        """Runs until the device fails; then all that wait get DeviceFailed."""
+        """Runs until the device fails; then all waiting pages get DeviceFailed."""
         loop = asyncio.get_running_loop()
         while self.failed is None:
             await self._arrived.wait()
@@ -100,7 +100,7 @@ class Batcher:
             call = asyncio.get_running_loop().run_in_executor(self._thread, self._run, pages)
             async with asyncio.timeout(self._longest_s):
                 found = await call
-        except Exception as exc:  # of torch, the driver, or memory; what was checked before is no cause
+        except Exception as exc:  # an error of torch, the driver, or memory; the checked pages cannot cause it
             log.exception("the device failed on %d pages", len(batch))
             self.failed = exc
             for answer in (*(answer for _, answer in batch), *self._waiting):

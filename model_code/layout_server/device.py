@@ -12,7 +12,7 @@ from tool_errors import DeviceError
 
 
 def open_device(name: str, memory_share: float, threads: int) -> torch.device:
-    """Raises DeviceError that says what is missing."""
+    """Raises DeviceError, which names the missing part."""
     torch.set_num_threads(threads)
     kind, _, number = name.partition(":")
     if kind == "cpu":
@@ -33,9 +33,9 @@ def open_device(name: str, memory_share: float, threads: int) -> torch.device:
     device = torch.device("npu", int(number or 0))
     npu.set_device(device)
     npu.set_per_process_memory_fraction(memory_share, device)
-    # Kernels as they are in CANN's packages: otherwise each shape is compiled for minutes at its first use.
+    # Use the kernels in CANN's packages. Otherwise each shape compiles for minutes at its first use.
     npu.set_compile_mode(jit_compile=False)
-    # float32 throughout, so that boxes are the CPU engines'. By default convolutions round their inputs.
+    # float32 throughout, so that boxes equal those of the CPU engines. By default convolutions round their inputs.
     npu.conv.allow_hf32 = False
     npu.matmul.allow_hf32 = False
     return device

@@ -20,9 +20,9 @@ from tool_errors import UsageError
 log = logging.getLogger(__name__)
 
 Page = dict[str, np.ndarray]  # the program's inputs, each [1, ...]
-#: A page of a batch may differ from the same page alone by so much of a value: other kernels round differently.
+#: The share by which a value of a page in a batch may differ from the same page alone: other kernels round differently.
 TOLERANCE = 1e-3
-#: And by so many of its masks' pixels: one at the threshold may be rounded to either side.
+#: The share of its masks' pixels that may differ: a pixel at the threshold may be rounded to either side.
 PIXELS = 1e-3
 SCORE_COLUMN, COUNTED_SCORE = 1, 0.3
 
@@ -46,11 +46,11 @@ class LayoutModel:
 
     @property
     def most_pages(self) -> int:
-        """Pages that one call of the device takes."""
+        """The most pages of one call."""
         return max(self._plans)
 
     def run(self, pages: Sequence[Page]) -> list[list[np.ndarray]]:
-        """The results of each page. Raises what torch raises where the device fails."""
+        """The results of each page. If the device fails, torch's exceptions pass through."""
         found: list[list[np.ndarray]] = []
         while len(found) < len(pages):
             count = max(size for size in self._plans if size <= len(pages) - len(found))
@@ -64,7 +64,7 @@ class LayoutModel:
         }
         with torch.inference_mode():
             results = [result.cpu().numpy() for result in self._plans[len(pages)](inputs)]
-        ends = np.cumsum(results[1])  # how many rows each page has
+        ends = np.cumsum(results[1])  # the number of rows of each page
         return [
             [rows[end - count : end] if index != 1 else rows[at : at + 1] for index, rows in enumerate(results)]
             for at, (end, count) in enumerate(zip(ends, results[1], strict=True))
@@ -77,8 +77,8 @@ class LayoutModel:
         return plan
 
     def _add_batches(self, most_pages: int) -> None:
-        """Plans for 2, 4, 8 ... pages. A program that was saved for one page, or that mixes pages, is found here, and
-        then pages go one by one."""
+        """Plans for 2, 4, 8 ... pages. If the program was saved for one page or mixes pages, this finds it, and pages
+        go one by one."""
         count = 2
         try:
             while count <= most_pages:
@@ -90,7 +90,7 @@ class LayoutModel:
             log.warning("the layout model takes %d pages at once, not %d: %s", self.most_pages, count, exc)
 
     def _compare(self, count: int) -> None:
-        """Raise ValueError where different pages together give something else than each alone."""
+        """Raise ValueError if different pages together give other results than each alone."""
         pages = [drawn_page(self.shapes, seed) for seed in range(count)]
         for together, page in zip(self._run(pages), pages, strict=True):
             (alone,) = self._run([page])
@@ -102,14 +102,14 @@ class LayoutModel:
 
 
 def shapes_of(program: Program) -> dict[str, tuple[int, ...]]:
-    """Of the inputs by name, for one page. Raises UnknownProgram."""
+    """The shapes of one page's inputs, by name. Raises UnknownProgram."""
     shapes: dict[str, tuple[int, ...]] = {}
     for operation in program.operations:
         if operation.name == "data":
             kept, name = operation.types[0], operation.attributes["name"]
             assert isinstance(kept, Type)
             if kept.element != "float32" or not kept.shape or min(kept.shape[1:], default=1) < 1:
-                raise UnknownProgram(f"input {name} is {kept}; expected float32 of which only the pages are open")
+                raise UnknownProgram(f"input {name} is {kept}; expected float32 with only the number of pages open")
             shapes[name] = (1, *kept.shape[1:])
     if set(shapes) != {"im_shape", "image", "scale_factor"}:
         raise UnknownProgram(f"the program's inputs are {sorted(shapes)}; expected im_shape, image, scale_factor")
@@ -130,7 +130,7 @@ def drawn_page(shapes: dict[str, tuple[int, ...]], seed: int) -> Page:
 
 
 def _counted(rows: np.ndarray) -> np.ndarray:
-    """Rows that some threshold would keep: the order of the rest is a matter of rounding."""
+    """Rows that some threshold would keep. The order of all others depends on rounding."""
     return rows[:, SCORE_COLUMN] > COUNTED_SCORE
 
 

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The program for a number of pages, as a list of PyTorch's own operators on a device.
 
-The interpreter runs once, on the CPU, and every operator that depends on a page is written down. What is the same for
-all pages (sizes, anchors, factors of normalisations) is computed then and never again: a device that waits for a size
-to come back to the host would stand still.
+The interpreter runs once, on the CPU, and every operator that depends on a page is recorded. Values that are the same
+for all pages (sizes, anchors, factors of normalisations) are computed only then: a device would stand still while a
+size came back to the host.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Step:
 
 
 class Recorder(TorchDispatchMode):
-    """Lets every operator run, and writes down those that a marked tensor goes into."""
+    """Lets every operator run, and records those with a marked input."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -66,7 +66,7 @@ class Recorder(TorchDispatchMode):
 
 
 class Plan:
-    """``inputs`` are examples of the pages, whose shapes it will take."""
+    """``inputs`` are example pages, with the shapes that the plan takes."""
 
     def __init__(self, interpreter: Interpreter, inputs: Mapping[str, Tensor]) -> None:
         """Raises UnknownProgram."""
@@ -78,7 +78,7 @@ class Plan:
         self.steps = _needed(recorder.steps, self._results)
 
     def move_to(self, device: torch.device, moved: dict[int, tuple[Tensor, Tensor]]) -> None:
-        """Put the constants onto a device. ``moved`` are those of other plans of the program: they are shared."""
+        """Put the constants onto a device. ``moved`` has those of the program's other plans, which share them."""
 
         def move(value: Any) -> Any:
             if not isinstance(value, Tensor):
@@ -112,7 +112,7 @@ class Plan:
 
 
 def _needed(steps: list[Step], results: list[Any]) -> list[Step]:
-    """Those steps that a result depends on, each with what is of no use after it."""
+    """The steps that a result depends on, each with the values that no later step reads."""
     used = {part.number for part in leaves(results) if isinstance(part, Slot)}
     kept = []
     for step in reversed(steps):

@@ -13,8 +13,8 @@ from served_weights.settings import WeightSettings
 
 @dataclass(frozen=True)
 class Settings:
-    """``memory_share`` is the most that the server takes of a die's memory; ``wait_s`` how long a page waits for
-    others; ``threads`` are the CPU's."""
+    """``memory_share`` is the largest share of a die's memory that the server takes. A page waits ``wait_s`` for other
+    pages. ``threads`` are the CPU's."""
 
     weights: WeightSettings
     device: str

@@ -66,7 +66,7 @@ async def parse_folder(options: argparse.Namespace) -> int:
         except BaseExceptionGroup as group:  # of `except*`, Python 3.11.2 makes a group again
             raise group.exceptions[0] from None
         finally:
-            # Where an error is on its way, it is the one to tell: the disk may be full, or the terminal closed.
+            # An error that is on its way comes first: the disk may be full, or the terminal closed.
             telling = contextlib.suppress(OSError) if sys.exc_info()[0] else contextlib.nullcontext()
             with telling:
                 display.stop()
@@ -87,7 +87,7 @@ async def check_parsers(parsers: list[Parser], display: Display) -> None:
 
 @contextlib.contextmanager
 def exclusive(out: Path) -> Iterator[None]:
-    """Hold the folder of results for this run alone. Raises UsageError if it cannot be written or is in use."""
+    """Lock the folder of results for this run. Raises UsageError if it cannot be written or is in use."""
     try:
         out.mkdir(parents=True, exist_ok=True)
         stream = (out / ".parse_folder.lock").open("w")
@@ -102,8 +102,7 @@ def exclusive(out: Path) -> Iterator[None]:
 
 
 async def interruptible(options: argparse.Namespace) -> int:
-    """Cancel the work at Ctrl-C, SIGTERM, and where the terminal is closed; the next run parses the pages that are not
-    written by then."""
+    """Cancel the work at Ctrl-C, SIGTERM, or when the terminal closes. The next run parses the unwritten pages."""
     task = asyncio.ensure_future(parse_folder(options))
     loop = asyncio.get_running_loop()
     for signum in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):

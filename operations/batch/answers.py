@@ -19,8 +19,8 @@ DRAWING = "layout_det_res"  # PaddleX's name of the page with its layout boxes
 
 
 def keep(state: DocumentState, number: int, page: Page, result: dict[str, Any]) -> None:
-    """Write a page's pictures and drawing, note what is incomplete or doubtful, and write its record: last, so that no
-    incomplete page passes as complete. Raises ParseError when the answer holds no such page.
+    """Write a page's pictures and drawing, note incomplete and doubtful blocks, and write the record last, so that no
+    half-written page passes as complete. Raises ParseError when the answer holds no such page.
     """
     report = result.get("docparser") or {}
     notes: dict[str, Any] = next(iter(report.get("pages") or []), {})
@@ -45,11 +45,11 @@ def keep(state: DocumentState, number: int, page: Page, result: dict[str, Any]) 
     state.doubt(number, found)
     told = [Note(str(one.get("kind")), str(one.get("message"))) for one in notes.get("notes") or []]
     state.tell(number, [*page.notes, *told])
-    blocks = notes.get("blocks") or entry["prunedResult"].get("block_failures") or []
+    blocks = notes.get("blocks") or []
     if page.points:
         record["points"] = page.points
     record["dataInfo"] = result.get("dataInfo")
-    record["models"] = report.get("models") or result.get("models")
+    record["models"] = report.get("models")
     if blocks:
         record["blocks"] = blocks
         reason = f"{plural(len(blocks), 'block')} incomplete: {blocks[0].get('message', blocks[0])}"
@@ -60,7 +60,8 @@ def keep(state: DocumentState, number: int, page: Page, result: dict[str, Any]) 
 
 
 def doubts(pruned: dict[str, Any]) -> list[Doubt]:
-    """The blocks that the parser marks as doubtful. Raises TypeError, AttributeError, ValueError for no page."""
+    """The blocks that the parser marks as doubtful. Raises TypeError, AttributeError, ValueError if ``pruned`` is no
+    page."""
     return [
         Doubt(
             int(block.get("block_id", number)),

@@ -27,7 +27,7 @@ class Document:
 
 @dataclass(frozen=True)
 class LeftOut:
-    """A file of a folder or pattern that is not parsed, and why; `name` is as a document's."""
+    """A file of a folder or pattern that is not parsed, and why. `name` is like a document's."""
 
     path: Path
     name: Path
@@ -38,7 +38,7 @@ Found = list[Document | LeftOut]
 
 
 def sorted_out(path: Path, name: Path) -> Document | LeftOut:
-    """A document by its name's ending; else why it is none."""
+    """A document, judged by its name's ending, or the reason why it is none."""
     if path.name.startswith("."):
         return LeftOut(path, name, "is hidden")
     if not path.is_file():
@@ -56,7 +56,7 @@ def sorted_out(path: Path, name: Path) -> Document | LeftOut:
 
 
 def in_folder(folder: Path, out: Path) -> Found:
-    """Return every file below a folder, and the folders that are not looked into: but for results of earlier runs."""
+    """Return every file below a folder, and the folders that are not entered. Results of earlier runs are left out."""
     found: Found = []
 
     def leave_out(path: Path, why: str) -> None:
@@ -85,8 +85,8 @@ def fixed_part(pattern: str) -> Path:
 
 
 def expand(word: str, out: Path) -> Found:
-    """Return what one word of the command line names: a file, a folder, or a pattern like 'in/**/*.pdf', but for
-    results of earlier runs.
+    """Return what one word of the command line names: a file, a folder, or a pattern like 'in/**/*.pdf'. Results of
+    earlier runs are left out.
 
     Raises UsageError if there is no document.
     """
@@ -109,12 +109,12 @@ def expand(word: str, out: Path) -> Found:
 
 
 def collect(words: list[str], out: Path) -> tuple[list[Document], list[LeftOut]]:
-    """Return all documents, each once, and the files that are left out: not those that another word names.
+    """Return all documents, each once, and the files that are left out. A file that another word names is not left out.
 
-    Raises UsageError if two different ones would have the same folder of results, or where a file is in its place.
+    Raises UsageError if two documents would share a folder of results, or if a file is in the folder's place.
     """
     by_name: dict[Path, Document] = {}
-    left_out: dict[str, LeftOut] = {}  # by their paths: several folders may have such a name
+    left_out: dict[str, LeftOut] = {}  # by path, because several folders may have such a name
     for word in words:
         for document in expand(word, out.resolve()):
             if isinstance(document, LeftOut):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Parsers for --vlm: a VLM reads crops or pages of one form, so each VLM server gets a parser on this machine.
+"""Parsers for --vlm. Each VLM server gets a parser on this machine, because a VLM reads crops or pages of one form.
 
 They run as ``docparser`` in the environment ``parser`` on free loopback ports. Their settings are those of local mode
 (the environment, then .env) except VLM_URL, the keys, and the folder of jobs: these parsers are for this run alone.
@@ -32,12 +32,12 @@ if TYPE_CHECKING:
     from .progress import Display
 
 MESSAGE_EVERY_S = 15.0
-# Of one parser: its own default has no more, and it refuses more than 64.
+# The most of one parser, as its default has. It refuses more than 64.
 MOST_WORKERS = 16
 
 
 def workers(cores: int, share: int) -> int:
-    """PARSER_WORKERS of a parser that gets one part in `share` of the cores."""
+    """PARSER_WORKERS for a parser that gets 1 / `share` of the cores."""
     return min(MOST_WORKERS, max(1, cores // (2 * share)))
 
 
@@ -62,7 +62,7 @@ async def start(stack: contextlib.AsyncExitStack, vlms: list[str], patience: flo
 async def _spawn(
     stack: contextlib.AsyncExitStack, python: Path, vlm: str, share: int
 ) -> tuple[str, str, asyncio.subprocess.Process, Path]:
-    """Start one parser, which gets one part in `share` of the cores.
+    """Start one parser, which gets 1 / `share` of the cores.
 
     Returns the VLM's URL, the parser's URL, its process and its log.
     """
@@ -123,11 +123,11 @@ async def _ready(
 
 
 def model_at(vlm: str, values: Mapping[str, str]) -> dict[str, str]:
-    """VLM_MODEL for the parser of a VLM server, where the server says that it serves another model of models.yaml than
-    `values` lead to; whether there is a layout model follows from it. Raises UsageError for a models.yaml that cannot
+    """VLM_MODEL for the parser of a VLM server, if the server says that it serves another model of models.yaml than
+    `values` lead to. The model decides whether there is a layout model. Raises UsageError for a models.yaml that cannot
     be used.
 
-    A server that is away or needs another key says nothing: the parser then tells what is wrong.
+    If the server is away or needs another key, the parser reports that itself.
     """
     settings = WeightSettings.from_environment(values)
     try:

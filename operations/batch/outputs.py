@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The files that are written for a document when all its pages are there, as the service writes them
-(docparser.convert). Pages are read one by one; tables that go on on the next page are one."""
+(docparser.convert). Pages are read one by one; a table that continues on the next page becomes one."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def write_all(state: DocumentState, formats: Iterable[str]) -> list[Path]:
 
 
 def remove_all(state: DocumentState) -> None:
-    """Remove what an earlier run wrote, from another file or with other options."""
+    """Remove the outputs of an earlier run, of another file or with other options."""
     for path in (file(state, name) for name in FORMATS):
         path.unlink(missing_ok=True)
     for picture in (state.folder / "images").glob(f"{5 * '[0-9]'}*-*"):  # as answers.keep names them
@@ -61,12 +61,12 @@ def markdown(state: DocumentState, path: Path) -> bool:
 
 
 def lost(trouble: Trouble) -> str:
-    """Stands where a page is missing; an HTML comment, which no reader shows."""
+    """Takes a missing page's place: an HTML comment, which no reader shows."""
     return f"<!-- page {trouble.page} is missing: {trouble.reason.replace('--', '- -')} -->"
 
 
 def parsers_json(state: DocumentState, path: Path) -> bool:
-    """The parser's answers, written page by page, so that none but one is in memory."""
+    """The parser's answers, written page by page, so that only one is in memory."""
     head = {"file": state.document.path.name, "numPages": state.count}
     with files.whole(path) as part, part.open("w", encoding="utf-8", errors="backslashreplace") as stream:
         stream.write(json.dumps(head, ensure_ascii=False)[:-1] + ', "pages": [')
@@ -98,8 +98,7 @@ def word_file(state: DocumentState, path: Path) -> bool:
 
 
 def searchable(state: DocumentState, path: Path) -> bool:
-    """The document as a PDF that can be searched. A page that is missing in the results stays, without text. Raises
-    UneditablePdf."""
+    """The document as a PDF that can be searched. A page without a result stays, without text. Raises UneditablePdf."""
     records = (
         (record.page, {}) if isinstance(record, Trouble) else (record["page"], record) for record in state.records()
     )
@@ -146,7 +145,7 @@ def _entries(state: DocumentState) -> Iterator[tuple[int, dict[str, Any]]]:
 
 
 def _outline(state: DocumentState) -> Outline:
-    """The levels of the document's headings; none where each page is to have its own."""
+    """The levels of the document's headings; empty if each page keeps its own."""
     return outline_of(_entries(state)) if state.outlined else NO_OUTLINE
 
 

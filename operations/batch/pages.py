@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """One page of a document at a time, as the bytes that are sent: a PDF of one page, or an image.
 
-What a page is, the parser's own code says (docparser.opening). PDFium and Pillow's multi-page files are not safe to use
-from several threads: everything here runs in one thread of its own (`PageCutter.thread`).
+The parser's own code defines a page (docparser.opening). PDFium and Pillow's multi-page files are not thread-safe, so
+everything here runs in one thread of its own (`PageCutter.thread`).
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ from tool_errors import ParseError
 
 from .state import Note
 
-# PDFium keeps what it has read of a document; opening it anew now and then keeps memory flat on long ones.
+# PDFium keeps the pages that it has read. Reopening long documents now and then keeps memory flat.
 REOPEN_AFTER = 50
-LAYERS = "/OCProperties"  # of the catalogue: which layers there are, and which are shown (ISO 32000-2, 8.11.4)
+LAYERS = "/OCProperties"  # key of the catalogue: the layers, and which are shown (ISO 32000-2, 8.11.4)
 
 
 @dataclass(frozen=True)
 class Page:
     """What goes to the parser: `file_type` is that of /layout-parsing; `points` the page's width and height in points
-    (1/72 inch), None for an image. `notes`: what the parser cannot see of it any more."""
+    (1/72 inch), None for an image. `notes` are the facts about the page that the cut page no longer shows."""
 
     data: bytes
     file_type: int
@@ -69,7 +69,7 @@ class PageCutter:
             raise ParseError(f"the {format} is damaged ({error})") from error
 
     def notes(self, path: Path) -> list[Note]:
-        """What is to be said of a document that no single page of it tells."""
+        """Notes on the document that no single page tells."""
         if kind(path) != "PDF":
             return []
         count = pdfs.attachments(self._open(path))
@@ -100,7 +100,7 @@ class PageCutter:
         try:
             page = pdf[number - 1]
             if pdf.formenv:
-                page.flatten()  # what is filled into a form belongs to the document, and would be left behind
+                page.flatten()  # the entries of a form belong to the document, so the cut page would lack them
             size = page.get_size()
             page.close()
             if not self._cut:
@@ -143,7 +143,7 @@ def alone(pdf: pypdfium2.PdfDocument, number: int) -> bytes:
 
 
 def with_layers(pdf: pikepdf.Pdf, number: int) -> bytes:
-    """The same, with what the catalogue says of layers: PDFium leaves it behind, and would show them all."""
+    """The same with the catalogue's entry on layers. PDFium drops it, and then every layer would show."""
     with pikepdf.new() as single, io.BytesIO() as buffer:
         single.pages.append(pdf.pages[number - 1])
         single.Root[LAYERS] = single.copy_foreign(pdf.Root[LAYERS])

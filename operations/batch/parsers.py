@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The parsers that pages are sent to, and what an answer means for the page and for the parser."""
+"""The parsers that get pages, and the meaning of their answers for page and parser."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tool_errors import ParseError, ServiceError, UsageError
 from .pages import Page
 
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 1.0, 30.0
-# Statuses of a parser that cannot take a page now; none of these is the page's fault.
+# Statuses of a parser that cannot take a page now. The page is not to blame.
 UNAVAILABLE = frozenset({429, 502, 503})
 
 
@@ -32,7 +32,7 @@ class Unavailable(Exception):
 
 
 class AttemptFailed(Exception):
-    """The parser failed on this very page, or went away while it had it. A few more tries are worth it."""
+    """The parser failed on this page, or went away while it had the page. A few more tries are worthwhile."""
 
 
 class Parser:
@@ -113,7 +113,7 @@ class Parser:
 
 
 def is_http(url: str) -> bool:
-    """Tell whether a request can be sent there."""
+    """Whether requests can be sent to this URL."""
     try:
         parts = httpx.URL(url)
     except httpx.InvalidURL:
@@ -122,7 +122,7 @@ def is_http(url: str) -> bool:
 
 
 def refusal(response: httpx.Response) -> str:
-    """Return the parser's own message, else the status and the beginning of the body."""
+    """Return the parser's own message, or the status and the beginning of the body."""
     return parser_client.refusal(response.status_code, response.text)
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A PDF of one JPEG on each page, written as the pictures come: none is in memory longer than it takes to write it.
+"""A PDF of one JPEG a page. Each picture is written as it comes, so only one is in memory.
 
 Libraries that make PDFs keep every picture until the file is saved, and so does joining PDFs of one page with qpdf
 (40 MiB for a thousand pages of 43 KiB). A JPEG goes into a PDF as it is (filter DCTDecode, ISO 32000-1, 7.4.8), which
@@ -23,8 +23,7 @@ COLOURS = {
 
 
 def as_jpeg(picture: bytes) -> bytes:
-    """The picture as it is where it is a JPEG that a PDF can hold, else encoded as one. Raises ValueError if it is
-    none."""
+    """The picture as a JPEG that a PDF can hold, re-encoded only if needed. Raises ValueError if it is no picture."""
     try:
         with Image.open(io.BytesIO(picture)) as image:
             if image.format == "JPEG" and image.mode in COLOURS:
@@ -72,7 +71,7 @@ class PicturePdf:
         self._kids.append(page)
 
     def close(self) -> None:
-        """Write what refers to the pages: their list, the catalogue, and the table of all objects."""
+        """Write the list of pages, the catalogue, and the table of all objects."""
         kids = b" ".join(b"%d 0 R" % kid for kid in self._kids)
         self._object(b"<< /Type /Pages /Count %d /Kids [%b] >>" % (len(self._kids), kids), number=PAGES)
         self._object(b"<< /Type /Catalog /Pages %d 0 R >>" % PAGES, number=CATALOG)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The progress of a run: a bar with pages per second and time left, then what failed and why."""
+"""The progress of a run: a bar with pages per second and time left, then the failures with their reasons."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from .state import DocumentState, Doubt
 EVERY_S = 15.0  # a line this often where stderr is no terminal
 ROWS = 40
 MOST_KINDS = 10
-MEANINGFUL = 10  # pages or documents: the first ones wait for models to be loaded, and say nothing of the others
+MEANINGFUL = 10  # pages or documents: the first ones wait for models to load, so they do not show the rate
 
 
 @dataclass
@@ -95,7 +95,7 @@ class Display:
         return f"{rate:.2f} pages/s{left}" if rate else ""
 
     def summary(self, states: Sequence[DocumentState], left_out: Sequence[LeftOut]) -> None:
-        """Print the final table to stdout: every page that is missing or incomplete, and why; then the counts."""
+        """Print the final table to stdout: every missing or incomplete page with the reason, then the counts."""
         console = Console(file=sys.stdout, highlight=False, width=None if sys.stdout.isatty() else 160)
         rows = [(state.document.name, trouble) for state in states for trouble in state.trouble]
         if rows:
@@ -132,7 +132,7 @@ class Display:
             + (f" Blocks: {sources['page']} with the page's own text, {sources['vlm']} by the VLM." if sources else "")
             + (f" Left out: {suffixes(left_out)}; report.json says why." if left_out else ""),
             markup=False,
-            soft_wrap=True,  # one line, however long
+            soft_wrap=True,
         )
 
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`report.json`: every document with its pages, whether it is complete, its files, what is missing or incomplete,
-doubtful blocks, whose letters the blocks have, and notes; and the files that were left out."""
+"""`report.json`: the files that were left out, and every document with its pages, outputs, missing and incomplete
+pages, doubtful blocks, sources of the texts, and notes."""
 
 from __future__ import annotations
 

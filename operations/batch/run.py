@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One run: look at all documents, send their pages to all parsers, and write a document's outputs after its last
+"""One run: survey the documents, send their pages to all parsers, and write a document's outputs after its last
 page."""
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Work:
 async def survey(
     options: argparse.Namespace, documents: Sequence[Document], display: Display, reader: PageCutter
 ) -> tuple[list[Work], list[DocumentState]]:
-    """Count the pages of every document and find out what earlier runs left to do.
+    """Count the pages of every document, and find those that earlier runs left.
 
     Returns the documents with something to do, and the states of all. The display's counts are filled in.
     """
@@ -74,8 +74,8 @@ async def survey(
 class PageTask:
     """One page that is being parsed.
 
-    `tries` counts the attempts that failed on this page. `refusals` counts how often a parser had no VLM for this
-    page, though it was ready before and after.
+    `tries` counts the attempts that failed on this page. `refusals` counts how often a parser lost its VLM with this
+    page, although it was ready before and after.
     """
 
     work: Work

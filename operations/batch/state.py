@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The state of a document on disk, from which an interrupted run goes on.
 
-`OUT/<name>/.parse/state.json` says what the results were made from and which pages failed. `.parse/pages/00001.json` is
-the answer for page 1. It is the last file written of that page, so its presence means that the page is done.
+`OUT/<name>/.parse/state.json` names the results' source and the failed pages. `.parse/pages/00001.json` is the answer
+for page 1. It is the last file written of that page, so its presence means that the page is done.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ class Trouble:
 
 @dataclass(frozen=True)
 class Doubt:
-    """A block of whose text the VLM was not sure, or which is not what the page says itself, by its number in the
-    page's JSON. `agreement` is None where the page says nothing; without a `confidence` either, the text was cut."""
+    """A block whose text the VLM doubted, or whose text differs from the page's own, by its number in the page's JSON.
+    `agreement` is None if the page has no text of its own. Without a `confidence` either, the text was cut."""
 
     block: int
     label: str
@@ -44,7 +44,7 @@ class Doubt:
 
 @dataclass(frozen=True)
 class Note:
-    """What is to be said of a page that was read; nothing failed."""
+    """A note on a page that was read without failure."""
 
     kind: str
     message: str
@@ -114,7 +114,7 @@ class DocumentState:
 
     @property
     def unread(self) -> int:
-        """How many pages nobody has read yet, nor failed at."""
+        """How many pages were neither read nor failed."""
         return len(self.missing(drawing=False, retry=False))
 
     @property
@@ -137,12 +137,12 @@ class DocumentState:
 
     @property
     def sources(self) -> Counter[str]:
-        """How many blocks have the VLM's letters (`vlm`), and how many the page's own (`page`); empty where no parser
-        said it."""
+        """How many blocks have the VLM's text (`vlm`), and how many the page's own (`page`); empty if no parser said
+        it."""
         return sum(self._sources.values(), Counter())
 
     def count_sources(self, page: int, found: Counter[str]) -> None:
-        """Keep whose letters the blocks of a page have."""
+        """Keep the sources of the texts of a page's blocks."""
         if found != self._sources.get(page, Counter()):
             self._sources[page] = found
             self._save()
@@ -153,14 +153,14 @@ class DocumentState:
         return dict(sorted(self._notes.items()))
 
     def tell(self, page: int, notes: list[Note]) -> None:
-        """Keep what is to be said of a page, in place of the same kinds from before."""
+        """Keep notes on a page, in place of earlier ones of the same kinds."""
         kept = [note for note in self._notes.get(page, []) if note.kind not in {new.kind for new in notes}]
         if notes and kept + notes != self._notes.get(page):
             self._notes[page] = kept + notes
             self._save()
 
     def note(self, trouble: Trouble) -> None:
-        """Keep what is wrong with a page."""
+        """Keep the trouble with a page."""
         self._trouble[trouble.page] = trouble
         self._save()
 
@@ -176,7 +176,7 @@ class DocumentState:
             self._save()
 
     def _save(self) -> None:
-        with self._saving:  # who writes last has seen what all have kept
+        with self._saving:  # the last writer has seen every change
             self._file.parent.mkdir(parents=True, exist_ok=True)
             trouble = {str(one.page): [one.reason, one.lost] for one in self.trouble}
             doubts = {str(page): [astuple(one) for one in found] for page, found in self.doubts.items()}

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What runs inside the images beside the services; Python's standard library only."""
+"""Programs inside the images beside the services; Python's standard library only."""

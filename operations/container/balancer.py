@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Write HAProxy's configuration for this container's replicas, or for pods of the VLM, and become HAProxy.
 
-Where VLM_PODS names pods (deploy/kubernetes), the container has no replicas of its own: HAProxy asks the cluster's name
-server for their addresses, and asks each of them whether it serves.
+If VLM_PODS names pods (deploy/kubernetes), the container has no replicas of its own. HAProxy then gets the pods'
+addresses from the cluster's name server, and probes each pod.
 """
 
 from __future__ import annotations
@@ -18,12 +18,11 @@ from health_probe import probe
 TEMPLATE = Path(__file__).resolve().parents[2] / "config" / "haproxy.cfg"
 PLACES = ("    # maxconn\n", "    # replicas\n")
 LEAST_CONNECTIONS = 512
-# Connections for each request that a replica computes at once. The further ones wait there, so that no replica runs
-# dry.
+# Connections per request that a replica computes at once. The surplus waits at the replica, so that it never runs dry.
 FOR_EACH_REQUEST = 2
 
 
-# The pods' addresses change: asked for every second, over more than the 512 bytes of old name servers.
+# The pods' addresses change, so they are asked for every second. Answers may exceed the 512 bytes of old name servers.
 NAMES = """
 resolvers cluster
     parse-resolv-conf
@@ -59,14 +58,14 @@ def render(template: str, servers: str, at_once: int) -> str:
 
 
 def wait_for_a_replica(ports: list[int]) -> None:
-    """Return when one replica answers. Until then nobody listens, so that a client who knows the address of another
-    container too takes that one at once, and gets no 503 (decision 0415)."""
+    """Return when one replica answers. Until then the port stays closed: a client that knows another container too goes
+    there at once, instead of getting a 503 here (decision 0415)."""
     while not any(probe(f"http://127.0.0.1:{port}/health").healthy for port in ports):
         time.sleep(1)
 
 
 def configuration(env: Mapping[str, str]) -> str:
-    """What HAProxy is started with; waits for a replica where there are some in this container."""
+    """HAProxy's command line. Waits for a replica, if this container has some."""
     template, max_num_seqs = TEMPLATE.read_text(encoding="utf-8"), int(env["VLM_MAX_NUM_SEQS"])
     if name := env.get("VLM_PODS"):
         return of_pods(template, name, int(env["VLM_PORT"]), int(env["VLM_MOST_PODS"]), max_num_seqs)

@@ -21,7 +21,7 @@ ONLINE = Path("/sys/devices/system/cpu/online")
 
 
 def share(available: Sequence[int], parts: int, part: int) -> list[int]:
-    """One of `parts` shares of the cores: consecutive numbers, which mostly lie in one memory node.
+    """One of `parts` shares of the cores. Its numbers are consecutive, so they mostly lie in one memory node.
 
     Where there are fewer cores than parts, several parts share a core.
     """
@@ -34,7 +34,7 @@ def share(available: Sequence[int], parts: int, part: int) -> list[int]:
 
 
 def of_machine(online: Path) -> int:
-    """How many cores the machine has, whatever this process may use."""
+    """How many cores the machine has, regardless of this process's own."""
     try:
         return len(ranges.numbers(online.read_text().strip()))
     except (OSError, ValueError):
@@ -48,8 +48,8 @@ def topology() -> str:
 
 
 def near(die: int, near_dies: Mapping[int, Sequence[int]], available: Sequence[int]) -> list[int] | None:
-    """The die's share of the cores near it, which it divides with the dies that name the same cores; None if npu-smi
-    names none, or none that this container may use."""
+    """The die's share of the cores near it; dies that name the same cores divide them. None if npu-smi names no cores
+    that this container may use."""
     if die not in near_dies:
         return None
     same = sorted(number for number, cores in near_dies.items() if set(cores) == set(near_dies[die]))
@@ -58,8 +58,8 @@ def near(die: int, near_dies: Mapping[int, Sequence[int]], available: Sequence[i
 
 
 def list_of(env: Mapping[str, str], place: int, devices: Path) -> int:
-    """Which list of VLM_CORES is that of a die (on CPU: of a core set), from 0: a die that was left out (NPU_MISSING)
-    has one too, so that those behind it keep theirs."""
+    """The place of a die's list (on CPU: a core set's) in VLM_CORES, from 0. A left-out die (NPU_MISSING) has a list
+    too, so that the dies behind it keep theirs."""
     if env.get("HARDWARE") != "ascend":
         return place
     there = npu_smi.device_numbers(devices)
@@ -100,7 +100,7 @@ def of_replica(
     devices: Path = Path("/dev"),
     online: Path = ONLINE,
 ) -> tuple[list[int], str]:
-    """The cores of a replica and why these; all that are available where replicas are not bound.
+    """The cores of a replica, and the reason; all available cores if replicas are not bound.
 
     Raises UsageError.
     """
@@ -115,9 +115,9 @@ def of_replica(
         return part, "a share" if total > 1 else "the only core set"
     dies = npu_smi.device_numbers(devices)
     die = dies[place]
-    # A server's dies are about equally far from all cores: shares in the order of the dies' numbers. A container that
-    # holds some of them takes these dies' shares only, so that two containers on one server do not meet. Where it was
-    # given no more than these shares, by a cpuset or Kubernetes' CPU manager, they are its own.
+    # A server's dies are about equally far from all cores, so shares follow the order of the dies' numbers. A container
+    # takes only the shares of its own dies, so that two containers on one server do not meet. If a cpuset or
+    # Kubernetes' CPU manager gave it no more cores than these shares have, it divides its own cores.
     of_server = max(atlas.of_soc(env.get("SOC_VERSION") or atlas.DEFAULT.soc).dies, dies[-1] + 1)
     machine = of_machine(online)
     if own := len(available) < machine and len(available) * of_server <= machine * len(dies):
@@ -125,7 +125,7 @@ def of_replica(
     else:
         part, why = share(available, of_server, die), f"share of die {die}"
     known = npu_smi.affinity(topology())
-    # It may number cards by their slots. Where it lacks one of our dies, its numbers are not those of /dev/davinciN.
+    # The topology may number cards by their slots. If it lacks one of our dies, its numbers are not N of /dev/davinciN.
     if known.keys() >= {*dies} and (cores := near(die, known, available)) and (not own or len(cores) >= len(part)):
         return cores, f"near die {die} (npu-smi info -t topo)"
     return part, why

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The weights of VLM_MODEL for a cluster, from Hugging Face to MODELS_DIR; weights that are there are checked.
+"""Fetches the weights of VLM_MODEL for a cluster, from Hugging Face to MODELS_DIR. Present weights are checked instead.
 
 The Job of deploy/kubernetes/components/fetch-models runs it in the VLM's image, whose environment has the hub's client.
-On a node scripts/fetch_weights.sh does this, with the same rules: files are gathered beside their place, which they get
-when they are whole.
+On a node scripts/fetch_weights.sh does this, with the same rules: files are gathered beside their place, and moved
+there when they are whole.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def chosen(settings: WeightSettings, catalog: Catalog) -> Model:
 
 
 def download(repository: str, folder: Path) -> None:
-    """Let the hub's client bring a repository; it goes on with files that were begun. Raises EnvironmentSetupError."""
+    """Let the hub's client fetch a repository, continuing partial files. Raises EnvironmentSetupError."""
     client = Path(os.environ["ENVS_DIR"]) / "vlm/bin/hf"
     words = [str(client), "download", repository, "--local-dir", str(folder)]
     if subprocess.run(words, stdin=subprocess.DEVNULL, check=False).returncode:
@@ -48,7 +48,7 @@ def download(repository: str, folder: Path) -> None:
 
 
 def check(folder: Path, model: Model, catalog: Catalog) -> None:
-    """Raise WeightsError unless the folder is whole; list its files where nobody has."""
+    """Raise WeightsError unless the folder is whole; write its manifest if it has none."""
     check_whole(folder, model, catalog)
     if not (folder / NAME).is_file():
         print(f"{folder} has no {NAME}: {write(folder)} files are listed as they are", flush=True)

@@ -36,11 +36,11 @@ def work(env: Mapping[str, str], index: int | str) -> Path:
 
 
 def make(env: Mapping[str, str], index: int | str) -> dict[str, str]:
-    """Make the folders of `work`; returns CANN's variables that name them.
+    """Make the folders of `work`. Returns CANN's variables for them.
 
-    ASCEND_WORK_PATH holds what one process writes, ASCEND_CACHE_PATH what is compiled once and read again. The latter
-    is this CANN's own: an upgrade of CANN empties its default folder, and not one that is named
-    (op_compiler_cache_dir), and the volume outlives the image. Those of other CANNs are removed.
+    ASCEND_WORK_PATH is for the files of one process, ASCEND_CACHE_PATH for operators that are compiled once and read
+    again. Each version of CANN has a cache folder of its own, and those of other versions are removed: an upgrade of
+    CANN empties only its default folder, not a named one (op_compiler_cache_dir), and the volume outlives the image.
     """
     caches, version = work(env, index).with_name("cache"), env.get("CANN_VERSION") or "unnamed"
     for other in caches.glob("*"):
@@ -57,7 +57,7 @@ def make(env: Mapping[str, str], index: int | str) -> dict[str, str]:
 
 
 def opened() -> set[str]:
-    """Files that processes of this user have open."""
+    """Files that this user's processes hold open."""
     found = set()
     for link in Path("/proc").glob("[0-9]*/fd/*"):
         with contextlib.suppress(OSError):  # it ended, or is another user's
@@ -69,8 +69,8 @@ def prune(env: Mapping[str, str], limit: int) -> int:
     """Remove the oldest logs and files of working directories until all together have at most `limit` bytes; returns
     how many were removed.
 
-    A process rotates its own logs, but those of earlier processes stay, and so do `kernel_meta` and dumps. One that is
-    open is kept: its writer would go on in a file without a name, and not notice that it is full.
+    A process rotates its own logs, but those of earlier processes stay, and so do `kernel_meta` and dumps. Open files
+    are kept: otherwise the writer would go on in a file without a name, and never notice that it is full.
     """
     found = []
     folders = [logs(env), *(work(env, folder.name) for folder in replicas_folder(env).glob("*"))]

@@ -15,14 +15,14 @@ import time
 from container import supervisord
 from tool_errors import FAILED, UsageError
 
-# The parser goes on without the layout server, so the container does too.
+# The parser works without the layout server, so the container goes on too.
 OPTIONAL = {"layout"}
-# So many ends of a program, each within so many seconds after the one before, and it has given up.
+# A program that ends so often, each time within so many seconds of the last, has given up.
 TRIES, QUICK_S = 4, 5.0
 
 
 class Guard:
-    """Judges the events of supervisord; remembers for each program when it ended last, and how often in a row."""
+    """Judges supervisord's events. Remembers each program's last end, and how many ends followed each other."""
 
     def __init__(self) -> None:
         self._ends: dict[str, tuple[float, int]] = {}

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which half of its dies this container uses, while a container of another version has the other half (decision 0415).
+"""The half of its dies that this container uses, while a container of another version has the other half (decision
+0415).
 
 The choice lies on the container's volume, so that it outlives the container; `container.take_half` makes it. A replica
 of the other half waits, without a server, until it is chosen again.
@@ -21,7 +22,7 @@ def file(env: Mapping[str, str]) -> Path:
 
 
 def chosen(env: Mapping[str, str]) -> str:
-    """`first`, `second`, or an empty text for all: what was chosen last, else VLM_HALF."""
+    """The half that was chosen last, else VLM_HALF: `first`, `second`, or an empty text for all dies."""
     try:
         text = file(env).read_text().strip()
     except FileNotFoundError:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""python -m container.layout: what the layout server of this container says of itself, for scripts/support_bundle.sh.
+"""python -m container.layout: the state of this container's layout server, for scripts/support_bundle.sh.
 
 `describe` is its line in container.status.
 """
@@ -22,14 +22,14 @@ ABSENT = "no layout server in this container: LAYOUT_SERVER is not 1"
 
 
 def url(env: Mapping[str, str]) -> str:
-    """Its address inside the container, "" where there is none."""
+    """The layout server's address inside the container, "" without one."""
     return f"http://127.0.0.1:{env.get('LAYOUT_PORT') or 8001}" if flag(env, "LAYOUT_SERVER") else ""
 
 
 def describe(env: Mapping[str, str]) -> dict[str, Any] | None:
-    """{"up", "ended", "device", "batch", "waiting", "detail"}, None where there is none. `ended` says that supervisord
-    starts it no more. `device` is what it was asked for while it does not answer; `batch` (most pages of a call) and
-    `waiting` (pages in its queue) are null then, and `detail` says why."""
+    """{"up", "ended", "device", "batch", "waiting", "detail"}, None where there is none. `ended`: supervisord no longer
+    starts it. While it does not answer, `device` is the setting; `batch` (most pages of a call) and `waiting` (pages in
+    its queue) are null then, and `detail` says why."""
     if not (own := url(env)):
         return None
     health, metrics = (probe(f"{own}/{page}", TIMEOUT_SECONDS) for page in ("health", "metrics"))
@@ -49,7 +49,7 @@ def describe(env: Mapping[str, str]) -> dict[str, Any] | None:
 
 
 def pages(env: Mapping[str, str]) -> str:
-    """Its health and its metrics as they are, or why there are none."""
+    """Its raw health and metrics, or the reason why there are none."""
     if not (own := url(env)):
         return ABSENT
     return "\n".join(

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One page of Prometheus metrics for all replicas: every sample gets a `replica` label; vlm_replica_up says who
-answers. Where VLM_PODS names pods, the page only counts their replicas, and what else the parser asks for."""
+"""One page of Prometheus metrics for all replicas: every sample gets a `replica` label; vlm_replica_up tells which
+replicas answer. If VLM_PODS names pods, the page only has the counts that the parser asks for."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ TIMEOUT_SECONDS = 5
 
 
 def fetch(url: str) -> list[Metric] | None:
-    """The metric families of a replica's own page, None where it does not answer with one, or ends in the middle."""
+    """The metric families of a replica's own page; None if there is no page, or only a part of one."""
     try:
         with OPENER.open(f"{url}/metrics", timeout=TIMEOUT_SECONDS) as response:
             return parsed(response.read().decode())
@@ -63,7 +63,7 @@ def merge(pages: Mapping[str, list[Metric] | None]) -> list[Metric]:
 
 
 class Replicas:
-    """A collector: the pages of all replicas that are to serve, asked for at the same time whenever it is read."""
+    """A collector. Each reading asks all replicas that should serve for their pages, at the same time."""
 
     def collect(self) -> Iterator[Metric]:
         addresses = {
@@ -79,7 +79,7 @@ class Replicas:
 
 
 def pod_addresses(name: str) -> list[str]:
-    """IPv4 addresses that a name stands for, in a fixed order; none where there is no pod, or no name server."""
+    """A name's IPv4 addresses, in a fixed order; none without a pod or a name server."""
     try:
         found = socket.getaddrinfo(name, None, socket.AF_INET, socket.SOCK_STREAM)
     except OSError:
@@ -90,8 +90,8 @@ def pod_addresses(name: str) -> list[str]:
 class Pods:
     """A collector for pods of the VLM (deploy/kubernetes): how many replicas they have together, and how many answer.
 
-    The engines' own metrics are the pods' matter, which Prometheus asks itself. A pod without an answer, one that
-    loads for instance, counts as one replica.
+    Prometheus asks the pods themselves for the engines' metrics. A pod that does not answer, because it loads for
+    instance, counts as one replica.
     """
 
     def collect(self) -> Iterator[Metric]:
@@ -138,10 +138,10 @@ class Handler(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def log_message(self, *_: object) -> None:
-        """One line for each scrape would fill the log."""
+        """Log nothing: a line for each scrape would fill the log."""
 
 
 if __name__ == "__main__":
-    # The first process of a container, as in a balancer's pod, gets only signals that it asks for.
+    # The first process of a container, such as a balancer's pod, gets only the signals that it handles.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     ThreadingHTTPServer(("127.0.0.1", int(os.environ["METRICS_PORT"])), Handler).serve_forever()

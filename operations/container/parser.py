@@ -16,7 +16,7 @@ DEFAULTS = {"PARSER_STOP_SECONDS": "20"}
 
 
 def main() -> None:
-    """Raises UsageError for names that nothing reads, and for values that no service would take."""
+    """Raises UsageError for unknown names and for values that every service would refuse."""
     refuse_mistakes(os.environ)
     supervisord.prepare_logs(PROGRAMS, Path(os.environ["RUN_DIR"]))
     supervisord.become(supervisord.environment(PROGRAMS, DEFAULTS, os.environ))

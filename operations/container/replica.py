@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Become one replica of the VLM server: python -m container.replica INDEX. supervisord starts it again when it ends.
 
-Before it becomes the server it ends what the replica's previous process may have left (vLLM's engine is a process of
-its own and outlives a killed API server), waits for its turn, and takes its port, die and cores.
+First it ends leftovers of the replica's previous process (vLLM's engine is a process of its own and outlives a killed
+API server), waits for its turn, and takes its port, die and cores.
 
 It runs in the environment of supervisord and becomes the server in the environment `vlm`. That environment does not
 have this package.
@@ -22,20 +22,19 @@ from container import cores, folders, halves, replicas, status
 from health_probe import probe
 from tool_errors import UsageError
 
-# The most that a replica waits for the one before it: starting all at once would read the weights as many times at
-# once.
+# The longest wait for the replica before: if all started together, each would read the weights at the same time.
 TURN_SECONDS = 60
-# On a die that another one shares: vLLM measures the free memory of the die while it starts.
+# On a shared die, because vLLM measures the die's free memory while it starts.
 SHARED_DIE_TURN_SECONDS = 600
 
 
 def record(env: Mapping[str, str], index: int) -> Path:
-    """The file that names the process group of a replica's server, there as long as the replica is to serve."""
+    """The file that names the process group of a replica's server. It exists while the replica should serve."""
     return Path(env["RUN_DIR"]) / f"replica-{index}"
 
 
 def processes_of_group(group: int) -> list[int]:
-    """Living processes of a process group that are ours. The number of the group may belong to others by now.
+    """Our living processes in a process group, whose number may belong to strangers by now.
 
     Ours were started with our RUN_DIR. vLLM's engine writes its title over the beginning of its environment, where
     RUN_DIR may be lost; such a process is ours if it carries vLLM's title and works in a replica's folder.
@@ -57,7 +56,7 @@ def processes_of_group(group: int) -> list[int]:
 
 
 def end_previous(file: Path) -> None:
-    """Kill what is left of the process group that the replica's previous process wrote to its record."""
+    """Kill the rest of the process group in the record of the replica's previous process."""
     try:
         group = int(file.read_text())
     except (OSError, ValueError):
@@ -76,8 +75,8 @@ def served_for(env: Mapping[str, str]) -> float:
 
 
 def longest_wait(env: Mapping[str, str], index: int) -> int:
-    """Seconds after the container's start until which a replica waits for the one before it. The first one of a die has
-    its turn by the die: the dies load side by side, however many replicas share one."""
+    """Seconds after the container's start after which a replica waits no longer for the one before it. The first one of
+    a die has its turn by the die: the dies load side by side, however many replicas share one."""
     place = replicas.place(env, index)
     if place == replicas.place(env, index - 1):
         return SHARED_DIE_TURN_SECONDS * index
@@ -87,8 +86,8 @@ def longest_wait(env: Mapping[str, str], index: int) -> int:
 def wait_for_turn(index: int) -> None:
     """Wait until the replica before this one answers, but no longer than its turn takes: it may be broken.
 
-    Turns are counted from the container's start, so a replica that starts again waits for nobody: with a broken one
-    before it, each of its restarts would cost a quarter of an hour.
+    Turns count from the container's start, so a restarting replica waits for nobody. Otherwise each restart behind a
+    broken replica would cost a quarter of an hour.
     """
     if index and not halves.serves(os.environ, index - 1):
         return
@@ -120,7 +119,7 @@ def main() -> int:
     own |= folders.make(os.environ, index)
     os.chdir(own["ASCEND_WORK_PATH"])
     own_record.write_text(f"{os.getpgrp()}\n")
-    # An image has one such environment under this name; local mode names that of its stack.
+    # An image has one environment of this name; local mode names its stack's.
     python = f"{os.environ['ENVS_DIR']}/{os.environ.get('VLM_ENVIRONMENT', 'vlm')}/bin/python"
     os.execve(python, [python, "-m", "vlm_server"], {**os.environ, **own})
 

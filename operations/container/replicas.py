@@ -18,7 +18,7 @@ def per_die(env: Mapping[str, str]) -> int:
 
 def count(env: Mapping[str, str], devices: Path = Path("/dev")) -> int:
     """How many replicas to run: VLM_REPLICAS_PER_DIE times VLM_REPLICAS, which is by default the number of dies on
-    Ascend and 1 on CPU. Where NPU_MISSING names dies, those that are there are enough.
+    Ascend and 1 on CPU. If NPU_MISSING names dies, the present ones are enough.
 
     Raises UsageError.
     """
@@ -30,7 +30,7 @@ def count(env: Mapping[str, str], devices: Path = Path("/dev")) -> int:
                 "no /dev/davinci* is mounted; NPU_IDS must name dies of this node (npu-smi info); in Kubernetes the "
                 "device plugin brings them (docs/kubernetes.md, Ascend)"
             )
-        # Dies that scripts/select_npus.sh left out cost their own replicas only.
+        # A die that scripts/select_npus.sh left out costs only its own replicas.
         if not env.get("VLM_REPLICAS") or (env.get("NPU_MISSING") and wanted > present):
             wanted = present
         if wanted > present:
@@ -52,7 +52,7 @@ def places(env: Mapping[str, str]) -> int:
 
 
 def port(env: Mapping[str, str], index: int) -> int:
-    """Port of a replica: counted from VLM_REPLICA_PORT behind the balancer, VLM_PORT itself where there is none."""
+    """A replica's port: counted from VLM_REPLICA_PORT behind the balancer, VLM_PORT itself without one."""
     if base := env.get("VLM_REPLICA_PORT"):
         return int(base) + index
     return int(env.get("VLM_PORT") or 8000)
@@ -64,7 +64,7 @@ def urls(env: Mapping[str, str]) -> list[str]:
 
 
 def environment(env: Mapping[str, str], index: int, devices: Path = Path("/dev")) -> dict[str, str]:
-    """What a replica's process gets besides the container's environment: its address, its die, the size of its cache.
+    """The variables of a replica's process besides the container's: its address, its die, the size of its cache.
 
     Here VLM_REPLICAS is what `count` has found.
     """
@@ -77,6 +77,6 @@ def environment(env: Mapping[str, str], index: int, devices: Path = Path("/dev")
         if len(npu_smi.device_numbers(devices)) > 1:
             own["ASCEND_RT_VISIBLE_DEVICES"] = str(place(env, index))
     elif replicas > 1 and not env.get("VLLM_CPU_KVCACHE_SPACE"):
-        # GiB. The launcher would derive it from the container's memory, which all replicas share.
+        # GiB. The launcher would take it from the container's memory, which all replicas share.
         own["VLLM_CPU_KVCACHE_SPACE"] = "1"
     return own

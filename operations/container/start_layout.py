@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Become the layout server: python -m container.start_layout. On a die it needs what a replica needs of folders
-(container.folders): CANN writes into the working directory, which in the image is read-only, and its logs elsewhere
-would fill the memory file system of HOME.
+"""Become the layout server: python -m container.start_layout. On a die it needs the same folders as a replica
+(container.folders): CANN writes into the working directory, which is read-only in the image, and its logs would
+otherwise fill HOME's memory file system.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""python -m container.status: one JSON object about what serves in this container, for scripts/status.sh.
+"""python -m container.status: one JSON object about this container's servers, for scripts/status.sh.
 
 {"configured": N, "replicas": [{"number", "port", "die", "up", "detail"}], "missing": "5,6", "half": "first", "layout":
 ...}. `die` is null on CPU; `missing` names dies of NPU_IDS that scripts/select_npus.sh left out. `half` is empty unless
@@ -30,8 +30,8 @@ def record(env: Mapping[str, str]) -> Path:
 
 
 def write(env: Mapping[str, str]) -> None:
-    """Leave what a later `docker compose exec` does not see, because it was derived at the start: settings, and the
-    ports of replicas that serve, which the self-test reads too (common/selftest)."""
+    """Write the values that the start derived, because a later `docker compose exec` does not see them: settings, and
+    the ports of serving replicas, which the self-test reads too (common/selftest)."""
     names = ("VLM_REPLICAS", "VLM_REPLICAS_PER_DIE", "VLM_REPLICA_PORT", "VLM_PORT")
     ports = [replicas.port(env, index) for index in serving(env)]
     settings = {name: env[name] for name in names if env.get(name)}
@@ -39,8 +39,8 @@ def write(env: Mapping[str, str]) -> None:
 
 
 def write_key(env: Mapping[str, str]) -> None:
-    """Leave the key of the replicas, if they ask for one, where the self-test finds it and nobody else may read it: on
-    a command line of `docker compose exec` it would show in the host's list of processes."""
+    """Write the replicas' key, if they ask for one, to a file that only the self-test's user may read. On a command
+    line of `docker compose exec` it would show in the host's list of processes."""
     file = record(env).with_name(KEY_FILE)
     file.unlink(missing_ok=True)
     if key := env.get("VLLM_API_KEY"):
@@ -49,7 +49,7 @@ def write_key(env: Mapping[str, str]) -> None:
 
 
 def settings(env: Mapping[str, str]) -> dict[str, str]:
-    """The environment with what `write` has left. Raises FileNotFoundError before the container has written it."""
+    """The environment with the values of `write`. Raises FileNotFoundError before the container has written them."""
     return {**env, **json.loads(record(env).read_text())["settings"]}
 
 

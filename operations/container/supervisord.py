@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Become supervisord with the programs of one container; `main` runs it, and ends with what the guard has left."""
+"""Become supervisord with the programs of one container; `main` runs it, and ends with the guard's status."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def prepare_logs(programs: Sequence[str], run_dir: Path) -> None:
 
 
 def environment(files: Sequence[str], defaults: Mapping[str, str], env: Mapping[str, str]) -> dict[str, str]:
-    """What config/supervisord.conf and its programs read; a value that `env` holds wins over its default.
+    """The variables of config/supervisord.conf and its programs. A value in `env` wins over the default.
 
     `files` names the program files of config/supervisor/.
     """
@@ -35,13 +35,13 @@ def environment(files: Sequence[str], defaults: Mapping[str, str], env: Mapping[
         "PROGRAMS": " ".join(f"supervisor/{name}.conf" for name in files),
         "AUTOSTART": "true",
         "LOG_MAXBYTES": "0",
-        # An end is never "too early" here, so that its status counts; the guard counts ends that follow each other.
+        # No end counts as "too early", so that its status counts. The guard counts repeated ends.
         "START_SECONDS": "0",
         "LOG_DIR": f"{env['RUN_DIR']}/logs",
         "SUPERVISOR_SOCKET": f"{env['RUN_DIR']}/supervisor.sock",
         "OPERATIONS_PYTHON": sys.executable,
     }
-    # Compose passes variables that .env leaves out as empty ones.
+    # Compose passes variables that are not in .env as empty ones.
     return {**defaults, **{name: value for name, value in env.items() if value}, **own}
 
 
@@ -53,7 +53,7 @@ def become(env: Mapping[str, str]) -> NoReturn:
 
 
 def exit_status(env: Mapping[str, str]) -> Path:
-    """The file in which the guard leaves the container's exit status before it ends supervisord."""
+    """The file with the container's exit status, which the guard writes before it ends supervisord."""
     return Path(env["RUN_DIR"]) / "exit-status"
 
 
@@ -63,7 +63,7 @@ def stays_away(env: Mapping[str, str], name: str) -> Path:
 
 
 def main() -> int:
-    """Run supervisord to its end. It has no status of its own to tell: 0 where nobody has given up."""
+    """Run supervisord to its end. Returns the guard's status, 0 if no program has given up."""
     from supervisor.supervisord import main as supervise
 
     supervise(["-c", str(CONFIG)])

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """python -m container.take_half first|second|all: choose which dies this container uses (see `container.halves`).
 
-Replicas that are given up finish their requests first, and return when this ends. Those that are taken begin to load.
+Replicas of the other half finish their requests before this ends. Replicas of the chosen half begin to load.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def processes(env: Mapping[str, str], index: int) -> list[int]:
 
 
 def give_up(env: Mapping[str, str], indices: list[int]) -> None:
-    """End these replicas when their requests are done; supervisord starts each again, to wait."""
+    """End these replicas when their requests are done. supervisord starts them again, and they wait."""
     for index in indices:
         ask_balancer(env, f"set server replicas/replica-{index} state drain")
     deadline = time.monotonic() + DRAIN_SECONDS
@@ -65,7 +65,7 @@ def give_up(env: Mapping[str, str], indices: list[int]) -> None:
 
 
 def choose(env: Mapping[str, str], half: str) -> None:
-    """Take a half, or all. Raises UsageError where there are no two halves."""
+    """Take a half, or all. Raises UsageError if the dies do not make two halves."""
     if half in halves.HALVES and replicas.places(env) < 2:
         raise UsageError("one die cannot be halved; expected two dies or more (NPU_IDS; on CPU VLM_REPLICAS)")
     everyone = range(int(env["VLM_REPLICAS"]))

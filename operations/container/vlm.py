@@ -33,7 +33,7 @@ DEFAULTS = {
 
 
 def main() -> int:
-    """Returns a status only where something is wrong."""
+    """Returns only if something is wrong, with a status."""
     try:
         refuse_mistakes(os.environ)
         layout = LAYOUT if flag(os.environ, "LAYOUT_SERVER") else ()
@@ -62,11 +62,11 @@ def main() -> int:
 
 
 def settled(env: Mapping[str, str], found: Mapping[str, Any]) -> dict[str, str]:
-    """What holds for all programs until the container ends, of the launcher's answer `found`.
+    """The settings of all programs until the container ends, from the launcher's answer `found`.
 
-    Where VLM_MODEL is unset, the model is settled too: a replica that starts again would else take weights that were
-    fetched meanwhile, and answer 404 to calls for the others' model. The watchdog asks for it by its name and with the
-    key that VLM_ARGS may name: a refusal would say nothing about the engine behind it. The self-test takes the same.
+    An unset VLM_MODEL is settled too. Otherwise a restarting replica would take weights that were fetched meanwhile,
+    and answer 404 to calls for the other replicas' model. The watchdog needs the model's name and the key of VLM_ARGS,
+    because a refusal would prove nothing about the engine. The self-test needs both too.
     """
     own = {"VLM_MODEL_NAME": found["model"], "VLM_MAX_NUM_SEQS": str(found["max_num_seqs"])}
     if found["api_key"]:
@@ -78,11 +78,11 @@ def check_device(env: Mapping[str, str], devices: Path = Path("/dev")) -> None:
     """Check that this container may open its dies, that they answer, and that the image was built for their kind:
     SOC_VERSION, which it carries, against what npu-smi sees.
 
-    What is wrong shows here in one line; later it would be a trace of CANN in each of sixteen replicas. Raises
-    DeviceError with the cause where a die cannot be opened, npu-smi lists none, or it is of another kind, and
-    UsageError for a SOC_VERSION that is none. Where npu-smi is not mounted, one line says that nothing was compared;
-    vllm-ascend checks the device itself later. One that is mounted and may not be run is refused: who mounts it wants
-    the check, the launcher reads the dies' memory by it, and a group or a mode on the node is all that is wrong.
+    A fault shows here in one line; later it would be a trace of CANN in each of sixteen replicas. Raises DeviceError
+    with the cause if a die cannot be opened, if npu-smi lists none, or if the dies are of another kind; UsageError for
+    an unknown SOC_VERSION. Without npu-smi, one line says that nothing was compared; vllm-ascend checks the device
+    itself later. A mounted npu-smi that may not be run is refused: mounting it asks for the check, the launcher reads
+    the dies' memory with it, and a group or mode on the node mends it.
     """
     if env.get("HARDWARE") != "ascend":
         return

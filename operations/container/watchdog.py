@@ -31,7 +31,7 @@ MEET_EVERY_S, MEET_TIMEOUT_S = 0.5, 1.0
 
 
 def work_done(page: list[Metric] | None) -> float | None:
-    """A number that grows while a replica works; None where its metrics do not answer, or VLM_ARGS turned them off."""
+    """A number that grows while a replica works; None if its metrics do not answer, or if VLM_ARGS turned them off."""
     found = [sample.value for family in page or () for sample in family.samples if sample.name in WORK]
     return sum(found) if found else None
 
@@ -68,13 +68,13 @@ class Watch:
         self._work: float | None = None
 
     def meet(self) -> None:
-        """See whether a loading replica is ready. This is asked often, because a replica that hangs just after it
-        became ready would count as loading for ever."""
+        """See whether a loading replica is ready. Call it often: a replica that hangs just after it became ready would
+        otherwise count as loading for ever."""
         if self._known_group() is not None and not self._seen:
             self._seen = probe(f"{self._url}/health", MEET_TIMEOUT_S).healthy
 
     def _known_group(self) -> int | None:
-        """The replica's process group; None where none is recorded. Another one than before begins anew."""
+        """The replica's process group; None if none is recorded. A new group resets the probes."""
         try:
             group = int(record(os.environ, self._index).read_text())
         except (OSError, ValueError):
@@ -94,7 +94,7 @@ class Watch:
         page = fetch(self._url)
         work = work_done(page)
         if page is not None and work is None:
-            return  # it answers, and nobody can say whether it works
+            return  # it answers, but whether it works is unknown
         moved = work is not None and work != self._work
         self._work = work
         if not self._seen or moved:

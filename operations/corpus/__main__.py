@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """scripts/parse_corpus.py: runs the driver in a process of its own, and again when the cluster has lost it.
 
-Ray ends a driver's process when the head of its cluster goes away. What is done is recorded with the outputs, so the
-next driver goes on there.
+Ray ends a driver's process when the head of its cluster goes away. Finished documents are recorded with the outputs, so
+the next driver continues there.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from tool_errors import INTERRUPTED, RESUMABLE, ServiceError, run
 
 from . import arguments
 
-# Ray reports its use to its maker, and writes warnings about itself, unless it is told otherwise.
+# By default Ray reports its use to its maker, and warns about itself.
 QUIET = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_BACKEND_LOG_LEVEL": "fatal"}
 AGAIN_S = 3.0
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
-STEADY_S = 60.0  # a driver that ran so long had a cluster
+STEADY_S = 60.0  # a driver that has run for so long had a cluster
 
 
 def parse_corpus() -> int:
     """Returns the exit status: 0 if every page of every document is complete, 1 if not. Raises ServiceError, and
     KeyboardInterrupt after Ctrl-C and SIGTERM."""
     options = arguments.parse()
-    # Not as they were found: a program in the background of a script ignores SIGINT, and the driver would inherit it.
+    # Set both handlers: a background program of a script ignores SIGINT, and the driver would inherit that.
     for number in SIGNALS:
         signal.signal(number, signal.default_int_handler)
     lost_since = time.monotonic()

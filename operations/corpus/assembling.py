@@ -29,14 +29,14 @@ PARQUET = "parquet"
 
 
 def keep_part(job: Job, part: Part, pages: Iterable[PageRead]) -> None:
-    """Write what was read of a part of a document, a page a line. Raises StorageUnavailable."""
+    """Keep the read pages of a part of a document, a line each. Raises StorageUnavailable."""
     lines = [json.dumps({"page": page.number, "result": page.result, "seconds": page.seconds}) for page in pages]
     job.patiently(lambda: job.output().put(part.name, "\n".join(lines).encode()))
 
 
 def from_parts(job: Job, document: Document, pages: int, format: str) -> Outcome:
-    """Assemble a document from the parts that were kept, then remove these. Ray may call it again for a document that
-    is done, whose parts are gone. Raises StorageUnavailable."""
+    """Assemble a document from its kept parts, then remove these. Ray may call this again for a finished document,
+    whose parts are gone. Raises StorageUnavailable."""
     storage = job.output()
     outcome = job.patiently(lambda: records.ended(storage, document))
     if outcome is None:
@@ -88,7 +88,7 @@ def _keep(state: DocumentState, page: PageRead, file_type: int) -> None:
 
 
 def _kept(job: Job, storage: Storage, document: Document, pages: int) -> Iterator[PageRead]:
-    """What was kept of the parts, asked for by their names: a bucket may list an object late."""
+    """The kept parts. They are asked for by name, because a bucket may list an object late."""
     for part in split(document, pages, job.pages_per_part):
         for line in _lines(job, storage, part):
             page: dict[str, Any] = json.loads(line)
@@ -96,7 +96,7 @@ def _kept(job: Job, storage: Storage, document: Document, pages: int) -> Iterato
 
 
 def _lines(job: Job, storage: Storage, part: Part) -> list[bytes]:
-    """A part that was kept and is not there is waited for, as a storage that is away. Raises StorageAway."""
+    """A kept part that is not there counts as a storage that is away, so it is waited for. Raises StorageAway."""
 
     def get() -> bytes:
         content = storage.get(part.name)
@@ -108,14 +108,14 @@ def _lines(job: Job, storage: Storage, part: Part) -> list[bytes]:
 
 
 def remove_parts(job: Job, document: Document) -> None:
-    """Remove what was read of a document that is set aside."""
+    """Remove the kept parts of a document that is set aside."""
     with contextlib.suppress(Exception):  # the next run that reads the document finds them again
         job.output().delete_all(parts_of(document))
 
 
 def remove_former(job: Job, document: Document) -> None:
-    """Remove what an earlier run wrote of a former version of a document, and then its record: without one, outputs
-    belong to the next version, and Ray repeats a call. Raises StorageUnavailable."""
+    """Remove the outputs of a former version of a document, and then its record. Without a record, outputs belong to
+    the next version; and Ray may repeat a call. Raises StorageUnavailable."""
     job.patiently(lambda: _remove_former(job.output(), document))
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which parts are at work: a part that ends the process that reads it, time and again, is set aside."""
+"""Counts the attempts of parts. A part that ends its reading process time and again is set aside."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import ray
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-DEATHS = 2  # of processes that had the part; then it is not given to a third
+DEATHS = 2  # of processes that had the part; no third process gets it
 
 
 class Attempts:
@@ -19,8 +19,8 @@ class Attempts:
         self._begun: dict[str, set[str]] = {}
 
     def begin(self, part: str, attempt: str) -> bool:
-        """Whether a process may begin a part. A process that begins a part either ends it or dies with it. The
-        caller names each ``attempt``, so that a call which Ray repeats counts once."""
+        """Whether a process may begin a part. It then either finishes the part or dies with it. The caller names each
+        ``attempt``, so that a call which Ray repeats counts once."""
         attempts = self._begun.setdefault(part, set())
         if attempt not in attempts and len(attempts) >= DEATHS:
             return False
@@ -45,7 +45,7 @@ class Counted:
 
 
 def start() -> Counted:
-    # Where the driver is: it must not go away with another node.
+    # On the driver's node, because it must not go away with another node.
     here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
     remote: Any = ray.remote  # its types know no actors
     options = {"num_cpus": 0, "max_restarts": -1, "max_task_retries": -1, "scheduling_strategy": here}

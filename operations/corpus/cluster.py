@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The Ray cluster of a run: this machine's own, or one that is there, and whether it is still the same."""
+"""The Ray cluster of a run: this machine's own or an existing one, and the check that it is still the same."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ import ray
 import cgroup
 
 OBJECT_STORE = 256 << 20  # bytes: rows of some hundred bytes each
-READER = 3 << 29  # bytes: 1 GiB for the published layout model, and half of one for what most pages need to be drawn
+READER = 3 << 29  # bytes: 1 GiB for the published layout model, half of one for drawing most pages
 CHECK_S = 5.0
 LOST_S = 45.0  # a head that is busy may take some seconds to answer
 
 
 def cores_for_readers(cores: int, memory: int | None) -> int:
-    """All cores, but no more than the container's or the machine's memory is enough for, since each gets a reader: the
-    kernel ends readers at the limit, and a document that two of them ended on is set aside."""
+    """All cores for which the memory of container and machine is enough, since each core gets a reader. The kernel ends
+    readers at the limit, and a document that ended two readers is set aside."""
     return max(1, min(cores, memory // READER if memory else cores))
 
 
 @contextmanager
 def joined(address: str, cpus: int, *, dashboard: bool, lost: Callable[[], None]) -> Iterator[None]:
-    """Ray at ``address``, or on this machine where that is empty, as long as the context. ``cpus`` are cores of this
-    machine, 0 for as many as its memory is enough for. ``lost`` is called in a thread when the cluster is no longer the
-    one that was joined. Raises ConnectionError where there is none."""
+    """Ray at ``address``, or on this machine if that is empty, as long as the context. ``cpus`` are this machine's
+    cores to use; 0: as many as its memory is enough for. ``lost`` is called in a thread when the joined cluster is
+    gone. Raises ConnectionError where there is none."""
     quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR, "configure_logging": True}
     if address:
         ray.init(address=address, **quiet)
@@ -52,15 +52,15 @@ def joined(address: str, cpus: int, *, dashboard: bool, lost: Callable[[], None]
 
 
 class Watch:
-    """Asks whether the head still knows this driver's node. A restarted head has the old address and knows nothing
-    of the run. Ray does not say so, and the run's calls would wait for ever."""
+    """Checks that the head still knows this driver's node. A restarted head has the old address but knows nothing of
+    the run. Ray does not report that, and the run's calls would wait for ever."""
 
     def __init__(self, lost: Callable[[], None]) -> None:
         self._node = ray.get_runtime_context().get_node_id()
         self._lost = lost
         self._seen = time.monotonic()
         self._ended = threading.Event()
-        # Two threads: the question may not be answered at all.
+        # Two threads, because the question may never be answered.
         for work in (self._ask, self._judge):
             threading.Thread(target=work, name=f"cluster{work.__name__}", daemon=True).start()
 
@@ -84,5 +84,5 @@ class Watch:
 
 
 def leave() -> None:
-    """End this process at once: Ray's own threads may wait for what will never come."""
+    """End this process at once, because Ray's own threads may wait for ever."""
     os._exit(1)

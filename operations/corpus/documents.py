@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The documents of a corpus, and parts of them: what is given to one process at a time."""
+"""The documents of a corpus, and their parts. A process gets one part at a time."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from file_types import SUFFIXES
 
 from .storage import Storage
 
-STATE = "_corpus/"  # below the outputs' storage: what is done, what is not, parts of what is at work
+STATE = "_corpus/"  # below the outputs' storage: records of finished and failed documents, and parts of those at work
 LONGEST_NAME = 200  # bytes
 TABLE = "corpus.parquet/"  # below the outputs' storage: a Parquet file for each document
 
@@ -25,7 +25,7 @@ class Unreadable(Exception):
 @dataclasses.dataclass(frozen=True)
 class Document:
     """``name`` is its path below the input; ``size`` in bytes. ``version`` differs for a changed file and for other
-    options, so that their outputs are told apart; ``former`` are those that earlier runs have ended, separated by
+    options, which tells their outputs apart; ``former`` are the versions that earlier runs have ended, separated by
     blanks."""
 
     name: str
@@ -35,7 +35,7 @@ class Document:
 
     @classmethod
     def of(cls, row: Mapping[str, Any]) -> Document:
-        """The document that a row of Ray Data is about."""
+        """The document in a row of Ray Data."""
         return cls(row["name"], row["size"], row["version"])
 
     @property
@@ -59,7 +59,7 @@ class Part:
 
     @property
     def name(self) -> str:
-        """Of the object that holds what was read, below the outputs' storage."""
+        """The name of the part's object below the outputs' storage."""
         return f"{parts_of(self.document)}{self.first:06d}-{self.last:06d}.jsonl"
 
 
@@ -77,7 +77,7 @@ def split(document: Document, pages: int, pages_per_part: int) -> Iterator[Part]
 
 
 def listed(storage: Storage, made_with: dict[str, Any], out: str = "") -> Iterator[Document]:
-    """The documents below the input: by their names' endings, hidden ones left out, and what lies below ``out``."""
+    """The documents below the input, by their names' endings. Hidden files and those below ``out`` are left out."""
     for entry in storage.entries():
         hidden = any(part.startswith(".") for part in entry.key.split("/"))
         if hidden or not entry.key.lower().endswith(SUFFIXES) or (out and entry.key.startswith(out)):
@@ -86,8 +86,8 @@ def listed(storage: Storage, made_with: dict[str, Any], out: str = "") -> Iterat
 
 
 def unfit(name: str) -> str:
-    """Why a document cannot be parsed for its name alone; "" if it can: rows are UTF-8, records and tables have longer
-    names than their documents, and a key of a bucket may name another place as a path."""
+    """Why a document's name alone prevents parsing; "" if it does not. Rows are UTF-8, records and tables have longer
+    names than their documents, and a bucket's key may point elsewhere as a path."""
     parts = name.split("/")
     try:
         lengths = [len(part.encode()) for part in parts]

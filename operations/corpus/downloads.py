@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The documents that one process has at work, as files."""
+"""One process's documents at work, as files."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ from .job import Job
 
 @dataclasses.dataclass
 class Held:
-    """A document's file. ``loading`` is held by who looks whether it is there; ``users`` have it open."""
+    """A document's file. Hold ``loading`` to check for it or to download it; ``users`` counts those who have it
+    open."""
 
     path: Path
     loading: threading.Lock
@@ -53,7 +54,7 @@ class Downloads:
                     shutil.rmtree(held.path.parent, ignore_errors=True)
 
     def _download(self, name: str, path: Path) -> None:
-        # Under another name first: a download that broke off must not be taken for the document.
+        # First under another name, so that a broken download never passes for the document.
         unfinished = path.with_name("unfinished")
         self._job.fetch(name, unfinished)
         unfinished.rename(path)

@@ -38,7 +38,7 @@ from .records import ASIDE, INCOMPLETE
 from .run import Todo, left_to_do, run
 from .storage import FolderStorage, Storage, open_storage
 
-# What a reader needs to know of this bundle's settings. Keys stay where they are: each node has its own.
+# The settings that a reader needs. Keys do not travel, because each node has its own.
 PASSED_ON = {
     variable(field)
     for group in (ModelSettings, PageSettings, RequestSettings)
@@ -88,12 +88,12 @@ def _check(source: Storage, out: Storage) -> None:
 
 
 def _inside(source: Storage, out: Storage) -> str:
-    """Where the outputs lie below the input, ending with a slash; "" where they do not."""
+    """The outputs' place below the input, ending with a slash; "" if they lie elsewhere."""
     return out.url.removeprefix(source.url).lstrip("/") + "/" if out.url.startswith(f"{source.url}/") else ""
 
 
 def _settings() -> dict[str, str]:
-    """The environment, then .env. HARDWARE is that of the readers, which have no NPU unless the node says so.
+    """The environment, then .env. HARDWARE is the readers': they have no NPU unless the node says so.
 
     Raises UsageError for a value that no reader would take.
     """
@@ -124,7 +124,7 @@ def _job(options: Options, source: Storage, out: Storage, settings: dict[str, st
 
 
 async def _models(settings: Settings) -> Mapping[str, Any]:
-    """What results say of the weights in use. Raises NotReady."""
+    """The weights in use, as results name them. Raises NotReady."""
     readiness = Readiness(settings, WorkerPool(settings), ServedModel.of(settings))
     try:
         return await readiness.models_in_use()
@@ -156,7 +156,7 @@ def say(words: str) -> None:
 
 @functools.cache
 def terminal() -> TextIO:
-    """The stream that people read. From here on, Ray's long output goes to a log."""
+    """The stream for people. From here on, Ray's long output goes to a log."""
     kept = os.fdopen(os.dup(2), "w")
     log = RUN_DIR / "logs" / "corpus.log"
     try:
@@ -188,7 +188,7 @@ def _lost() -> None:
 
 
 def lost(exc: BaseException) -> bool:
-    """Whether an error says that the cluster is away, or was while the run went on."""
+    """Whether an error means that the cluster is away, or was away during the run."""
     return isinstance(exc, ConnectionError | ray.exceptions.RaySystemError | ray.exceptions.ActorUnavailableError)
 
 

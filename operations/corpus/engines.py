@@ -25,7 +25,7 @@ from declared_settings.services import HARDWARE_AND_WEIGHTS, VLM_SERVER
 from health_probe import probe
 from tool_errors import EnvironmentSetupError, ServiceError, UsageError
 
-NPU = "NPU"  # Ray's name of the resource; Ray sets ASCEND_RT_VISIBLE_DEVICES for who has one
+NPU = "NPU"  # Ray's name of the resource; Ray sets ASCEND_RT_VISIBLE_DEVICES for its holders
 READY_S = 900.0
 AGAIN_S = 3.0
 START_S = 60.0  # of an actor
@@ -36,8 +36,8 @@ ALONE = {"VLM_REPLICAS": "1", "VLM_REPLICAS_PER_DIE": "1"}  # each has a die of 
 
 
 def settings() -> dict[str, str]:
-    """Those of the launcher: the environment, then .env. A node's own win, also its HARDWARE: that of the driver's
-    machine says nothing of it. Raises UsageError for a value that no server would take."""
+    """The launcher's settings: the environment, then .env. A node's own win, even HARDWARE, because the driver's
+    machine may be of another kind. Raises UsageError for a value that no server would take."""
     passed = {name: value for name, value in VALUES.items() if name in PASSED_ON and value}
     declared_settings.refuse_mistakes(passed)
     own = {"HARDWARE": "ascend", "MODELS_DIR": str(folder("MODELS_DIR", "models"))}
@@ -137,7 +137,7 @@ def started(count: int, patience_s: float) -> Iterator[tuple[str, ...]]:
     try:
         yield _roots([actor.serve.remote(patience_s) for actor in actors], patience_s)
     finally:
-        with contextlib.suppress(Exception):  # the cluster may be gone, and they with it
+        with contextlib.suppress(Exception):  # the cluster may be gone, and the actors with it
             ray.get([actor.end.remote() for actor in actors], timeout=60)
 
 

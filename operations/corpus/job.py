@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What every process of a run knows of it."""
+"""The description of a run, for all its processes."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ AGAIN_S = 2.0
 
 @dataclasses.dataclass(frozen=True)
 class Job:
-    """``source`` and ``out`` name storages; ``settings`` are variables of the parser, of which a node's own win.
-    ``request`` holds the fields of each page's request, ``formats`` what is written, ``models`` what results say of the
-    weights; ``demo`` is set for a VLM with the demo weights. ``patience_s``: how long a storage or all VLM
-    servers may be away. ``threads`` are those of the layout model in one process."""
+    """``source`` and ``out`` name storages; ``settings`` are variables of the parser, which a node's own override.
+    ``request`` holds the fields of each page's request, ``formats`` the outputs, ``models`` the weights as results name
+    them; ``demo`` is set for a VLM with the demo weights. ``patience_s``: how long a storage or all VLM servers may be
+    away. ``threads`` are those of the layout model in one process."""
 
     source: str
     out: str
@@ -50,11 +50,11 @@ class Job:
 
     @property
     def made_with(self) -> dict[str, Any]:
-        """What makes another version of a document's outputs."""
+        """The options that tell versions of a document's outputs apart."""
         return {"request": dict(self.request), "formats": list(self.formats)}
 
     def parser_settings(self, folder: Path) -> Settings:
-        """Those of a process that reads pages; ``folder`` is for what it has at work."""
+        """The parser's settings in a process that reads pages; ``folder`` is for its documents at work."""
         for name, value in self.settings.items():
             os.environ.setdefault(name, value)
         return Settings(
@@ -69,7 +69,7 @@ class Job:
         )
 
     def patiently(self, call: Callable[[], T]) -> T:
-        """What ``call`` returns; again and again while a storage is away. Raises StorageUnavailable."""
+        """The result of ``call``, which is repeated while a storage is away. Raises StorageUnavailable."""
         deadline = time.monotonic() + self.patience_s
         while True:
             try:
@@ -80,8 +80,8 @@ class Job:
                 time.sleep(AGAIN_S)
 
     def fetch(self, name: str, path: Path) -> None:
-        """Write a document's bytes to ``path``. Raises Unreadable for one that is gone, or may not be read while its
-        storage can be used; StorageUnavailable."""
+        """Write a document's bytes to ``path``. Raises Unreadable if it is gone, or if it alone may not be read;
+        StorageUnavailable."""
         if not self.patiently(lambda: self._download(name, path)):
             raise Unreadable("it is gone; it was there when the run began")
 

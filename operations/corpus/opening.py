@@ -81,5 +81,5 @@ def _reader_with(limits: DocumentLimits) -> DocumentReader:
 
 
 def _reader(job: Job) -> DocumentReader:
-    """One for all documents that this process opens; strangers' files are opened in a process of its own."""
+    """One for all documents of this process. It opens strangers' files in a process of its own."""
     return _reader_with(DocumentLimits.of(job.parser_settings(Path("/"))))

@@ -29,7 +29,7 @@ from docparser.parsing.service import ParseService
 from docparser.settings import Settings
 
 CHECK_S = 0.2
-BLOCK_TRIES = 3  # of a page of which the VLM did not answer for some blocks, as with jobs (docparser/jobs/runner.py)
+BLOCK_TRIES = 3  # as with jobs (docparser/jobs/step_work.py)
 BLOCK_PAUSE_S = 5.0
 
 
@@ -47,7 +47,7 @@ class PageService:
     """Any thread may call ``read``."""
 
     def __init__(self, settings: Settings, options: dict[str, Any], models: dict[str, Any], *, demo: bool) -> None:
-        """``models``: what results say of the weights. ``demo``: the VLM has the demo weights.
+        """``models`` are the weights as results name them. ``demo``: the VLM has the demo weights.
 
         Raises NotReady once the worker has failed to load its models.
         """
@@ -111,7 +111,7 @@ class PageService:
         return self._told(document, number, outcome)
 
     async def _page(self, document: Document, number: int, flow: Flow) -> PageOutcome:
-        """Waits for a worker whose models cannot be loaded now, as long as for a VLM that is away."""
+        """Wait for a worker that cannot load its models now, as long as for a VLM that is away."""
         deadline = time.monotonic() + self._settings.vlm_patience_s
         while True:
             try:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How far a run is: documents, pages, rate, and what is left, on stderr."""
+"""The progress of a run on stderr: documents, pages, rate, and the time left."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from bundle.progress import plural
 
 EVERY_S = 10.0
 NAMES_SHOWN = 5
-RECENT_S = 60.0  # that the rate is taken over
+RECENT_S = 60.0  # over which the rate is averaged
 
 
 def earlier(names: Sequence[str], what: str, folder: str) -> str:
-    """How many documents earlier runs have left in a state, and the first names, as Python writes them: a name may hold
-    what a terminal would obey. ``folder`` has their records."""
+    """How many documents earlier runs left in a state, with the first names. Python quotes these, because a terminal
+    might obey a name. ``folder`` has the records."""
     if not names:
         return ""
     shown = [*map(repr, names[:NAMES_SHOWN]), *["..."][: len(names) > NAMES_SHOWN]]
@@ -30,8 +30,8 @@ def earlier(names: Sequence[str], what: str, folder: str) -> str:
 
 
 class Progress:
-    """Counts documents, bytes and pages. How many documents and bytes there are is known at the beginning, how many
-    pages is not."""
+    """Counts documents, bytes and pages. The totals of documents and bytes are known at the beginning, that of pages is
+    not."""
 
     def __init__(
         self, documents: int, size: int, earlier: Mapping[str, int], stream: TextIO, every_s: float = EVERY_S
@@ -83,7 +83,7 @@ class Progress:
         words = f"{ended} of {plural(self.documents, 'document')}, {plural(self.pages, 'page')}, {rate:.2f} pages/s"
         if self._bytes and MEANINGFUL <= ended < self.documents:
             left = (self._size - self._bytes) * self.seconds / self._bytes
-            words += f", about {duration(left)} left"  # by bytes: pages are not known before documents are opened
+            words += f", about {duration(left)} left"  # by bytes, because pages are unknown until documents are opened
         return words + (f"; {self.aside} set aside" if self.aside else "")
 
     def summary(self) -> str:

@@ -21,9 +21,9 @@ KILLED = "pages {first} to {last} ended {deaths} processes that read them"
 
 
 class PartReader:
-    """One actor. Rows of parts in, rows of what became of them out: ``ended`` is set for a document that is done or set
-    aside, otherwise its part is kept. Several threads call it, so that pages of the next part are laid out while the
-    VLM reads the last ones."""
+    """One actor. Takes rows of parts and gives rows of their outcomes: ``ended`` is set for a document that is done or
+    set aside, otherwise its part is kept. Several threads call it, so that pages of the next part are laid out while
+    the VLM reads the last ones."""
 
     def __init__(self, job: Job, attempts: Counted) -> None:
         """Raises NotReady."""

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is kept of each document beside its outputs: that it is done or incomplete, or why it is set aside.
+"""The record of each document beside its outputs: done, incomplete, or set aside with the reason.
 
-A record is one small object, written after all outputs of its document; what was half written has none. Its name holds
-the document's version, so one listing tells what is left to do, and nothing needs to be read.
+A record is one small object, written after all outputs of its document, so half-written outputs have none. Its name
+holds the document's version, so one listing tells which documents are left, without reading any.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def keep(storage: Storage, document: Document, outcome: Outcome) -> None:
 
 
 def ended(storage: Storage, document: Document) -> Outcome | None:
-    """How a document ended that is written; None for one that is not. Raises StorageUnavailable."""
+    """How a written document ended; None if it is not written. Raises StorageUnavailable."""
     for folder in (DONE, INCOMPLETE):
         if record := storage.get(f"{folder}{document.key}{END}"):
             return Outcome(**json.loads(record))
@@ -54,5 +54,5 @@ def keys(storage: Storage, folder: str) -> set[str]:
 
 
 def forget(storage: Storage, document: Document, folder: str) -> None:
-    """Let a document be tried again that has a record in ``folder``."""
+    """Remove a document's record in ``folder``, so that it is tried again."""
     storage.delete(f"{folder}{document.key}{END}")

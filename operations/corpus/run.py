@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """One run on a Ray cluster: list, open, read, assemble, as a stream.
 
-Ray Data moves rows of some hundred bytes; what was read of a page goes to the outputs' storage and never through
-Ray. So memory depends on the number of pages at work, not on the corpus.
+Ray Data moves only rows of some hundred bytes. Read pages go to the outputs' storage, never through Ray. So memory
+depends on the number of pages at work, not on the corpus.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from .progress import Progress
 from .reading import PartReader
 from .records import Outcome
 
-# Parts of a core. Readers take nearly all of it; opening and assembling find room beside them on every node.
+# Shares of a core. A reader takes nearly all of one, and the rest leaves room for opening and assembling on every node.
 READER_CPUS, SMALL_CPUS = 0.9, 0.05
-PARTS_AT_ONCE = 2  # of a reader: one is laid out while the VLM reads the last blocks of another
+PARTS_AT_ONCE = 2  # parts that a reader has at once: one is laid out while the VLM reads the last blocks of another
 ROWS_OF_A_BLOCK = 32  # documents that one task opens
 ASSEMBLIES_A_CORE = 2  # that wait or run at once
 
@@ -42,7 +42,7 @@ def run(job: Job, documents: Sequence[Document], progress: Progress) -> None:
     context = ray.data.DataContext.get_current()
     context.enable_progress_bars = False
     logging.getLogger("ray.data").setLevel(logging.ERROR)
-    # Every part becomes a block of its own, so that it is a unit of work that any actor can take.
+    # Every part becomes a block of its own, which any actor can take.
     context.target_max_block_size = 1
     blocks = max(1, -(-len(documents) // ROWS_OF_A_BLOCK))
     rows = [dataclasses.asdict(one) for one in documents]
@@ -76,8 +76,8 @@ def run(job: Job, documents: Sequence[Document], progress: Progress) -> None:
 
 
 class Assembly:
-    """Counts documents that have ended. Of those of several parts, counts what was read of each, and has it assembled
-    when the last part is there."""
+    """Counts ended documents. If a document has several parts, it counts the read ones, and has the document assembled
+    after the last."""
 
     def __init__(self, job: Job, progress: Progress) -> None:
         self._job, self._progress = job, progress
@@ -98,7 +98,7 @@ class Assembly:
         self._collect(most=ASSEMBLIES_A_CORE * max(1, int(_cpus())))
 
     def end(self, row: Row) -> None:
-        """A document was assembled where it was read, or is set aside: each of its parts may say so."""
+        """A document was assembled where it was read, or is set aside. Each of its parts may report that."""
         document = Document.of(row)
         if document.key in self._given_up:
             return
@@ -113,7 +113,7 @@ class Assembly:
         self._collect(most=0)
 
     def _collect(self, most: int) -> None:
-        """Take what has ended; wait while more than ``most`` are not."""
+        """Take the results of ended tasks; wait while more than ``most`` run."""
         while self._running:
             wait = None if len(self._running) > most else 0
             ended, _ = ray.wait(list(self._running), timeout=wait)
@@ -134,8 +134,8 @@ def _cpus() -> float:
 
 
 class Todo(NamedTuple):
-    """``left``: the documents that no earlier run has ended. ``done`` counts the complete ones. The others are named:
-    ``incomplete`` have a page that is missing or incomplete, ``aside`` were set aside."""
+    """``left`` are the documents that no earlier run has ended. ``done`` counts the complete ones. ``incomplete`` names
+    documents with a missing or incomplete page, ``aside`` those that were set aside."""
 
     left: list[Document]
     done: int
@@ -156,7 +156,7 @@ def left_to_do(job: Job, documents: Iterator[Document], *, again: bool) -> Todo:
         elif document.key in aside and not again:
             kept_aside.append(document.name)
         elif reason := unfit(document.name):
-            # Its own name is no name for a record.
+            # A bad name is no name for a record.
             digest = hashlib.sha256(os.fsencode(document.name)).hexdigest()
             known_by = Document(f"names/{digest}", document.size, document.version)
             records.keep(out, known_by, Outcome(document.name, reason=reason))
@@ -170,7 +170,7 @@ def left_to_do(job: Job, documents: Iterator[Document], *, again: bool) -> Todo:
 
 
 def _with_former(documents: list[Document], ended: Iterable[set[str]]) -> list[Document]:
-    """``ended`` are keys of what earlier runs have ended."""
+    """``ended`` are keys of documents that earlier runs have ended."""
     former: dict[str, set[str]] = {one.name: set() for one in documents}
     for name, _, version in (key.rpartition("@") for keys in ended for key in keys):
         if name in former:

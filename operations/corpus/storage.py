@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where documents come from and where outputs go: a folder that all nodes see, or a prefix of an S3 bucket."""
+"""The places of documents and outputs: a folder that all nodes see, or a prefix of an S3 bucket."""
 
 from __future__ import annotations
 
@@ -22,9 +22,8 @@ HIDDEN_PART = ".part"  # the end of the name of a file that is being written
 
 
 class Storage(Protocol):
-    """A FolderStorage or a Bucket: objects by name, which is their path below it. An object appears whole or not
-    at all. Methods raise StorageUnavailable, which is StorageAway where another time may help; any thread may call
-    them."""
+    """A FolderStorage or a Bucket: objects by name, which is their path below it. An object appears whole or not at
+    all. Methods raise StorageUnavailable, or StorageAway where trying again may help; any thread may call them."""
 
     @property
     def url(self) -> str: ...
@@ -44,7 +43,7 @@ class Storage(Protocol):
         """Write the content of the file ``path``."""
 
     def delete(self, name: str, /) -> None:
-        """An object that is not there is no error."""
+        """Delete an object; a missing one is no error."""
 
     def delete_all(self, prefix: str, /) -> None:
         """Delete all objects below ``prefix``, which ends with a slash."""
@@ -111,7 +110,7 @@ class FolderStorage:
 
     @contextlib.contextmanager
     def _part(self, name: str) -> Iterator[Path]:
-        """A file beside the wanted one, which is renamed to it when it is whole."""
+        """A temporary file beside the wanted one, renamed when it is whole."""
         path = self._root / name
         part = path.with_name(f".{os.uname().nodename}.{os.getpid()}.{threading.get_ident()}{HIDDEN_PART}")
         try:
@@ -137,7 +136,7 @@ class FolderStorage:
 
 
 def _stat(path: Path) -> os.stat_result:
-    """Of the file; of the link itself where it leads to none."""
+    """The file's status; a broken link's own."""
     try:
         return path.stat()
     except OSError:
@@ -145,8 +144,7 @@ def _stat(path: Path) -> os.stat_result:
 
 
 def open_storage(url: str, option: str) -> Storage:
-    """The storage that ``url`` names. Raises UsageError for one that cannot be named like this, NotReady for a bucket
-    without keys."""
+    """The storage that ``url`` names. Raises UsageError for a malformed ``url``, NotReady for a bucket without keys."""
     if url.startswith("s3://"):
         if not url.removeprefix("s3://").partition("/")[0]:
             raise UsageError(f"{option} {url}: names no bucket; expected s3://bucket/prefix")

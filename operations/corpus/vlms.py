@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The VLM servers of a run: that they answer, and that all have the same weights."""
+"""Checks that the VLM servers of a run answer, and that all have the same weights."""
 
 from __future__ import annotations
 

@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The jobs' tables and indexes, in words of both SQLite (``jobs.storage.schema``) and PostgreSQL (``postgres.schema``).
-
-Databases exist that each of these texts made, so none changes: what is new gets a text of its own in both schemas.
+"""The jobs' tables and indexes, in the SQL that SQLite (``jobs.storage.schema``) and PostgreSQL (``postgres.schema``)
+share.
 """
 
 from __future__ import annotations
 
-FIRST = """
+JOBS = """
 CREATE TABLE jobs (
     id TEXT PRIMARY KEY,
     owner TEXT NOT NULL,
@@ -27,10 +26,13 @@ CREATE TABLE jobs (
     document_pages INTEGER,
     total_pages INTEGER,
     bytes BIGINT NOT NULL,
-    turns DOUBLE PRECISION NOT NULL
+    turns DOUBLE PRECISION NOT NULL,
+    callback TEXT,
+    trace TEXT
 );
 CREATE UNIQUE INDEX jobs_by_key ON jobs (owner, idempotency_key) WHERE idempotency_key IS NOT NULL;
 CREATE INDEX jobs_by_batch ON jobs (owner, batch_id) WHERE batch_id IS NOT NULL;
+CREATE INDEX jobs_by_owner ON jobs (owner, created, id);
 CREATE INDEX active_jobs ON jobs (flow) WHERE state IN ('pending', 'running');
 CREATE INDEX ended_jobs ON jobs (finished) WHERE state NOT IN ('pending', 'running');
 CREATE TABLE steps (
@@ -58,9 +60,6 @@ CREATE TABLE flows (
     flow TEXT PRIMARY KEY,
     turns DOUBLE PRECISION NOT NULL
 );
-"""
-CALLBACKS = """
-ALTER TABLE jobs ADD COLUMN callback TEXT;
 CREATE TABLE callbacks (
     job_id TEXT NOT NULL REFERENCES jobs (id) ON DELETE CASCADE,
     event TEXT NOT NULL,
@@ -78,5 +77,3 @@ CREATE TABLE callbacks (
 CREATE INDEX queued_callbacks ON callbacks (not_before) WHERE state = 'queued';
 CREATE INDEX sending_callbacks ON callbacks (process) WHERE state = 'sending';
 """
-LISTS = "CREATE INDEX jobs_by_owner ON jobs (owner, created, id)"
-TRACES = "ALTER TABLE jobs ADD COLUMN trace TEXT"

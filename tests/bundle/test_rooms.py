@@ -63,6 +63,7 @@ LIBRARIES = {
     "operations/bundle/environments/advisories.py": {"packaging"},
     # Read by the parser and the layout server, which have it.
     "common/layout_wire.py": {"numpy"},
+    "common/paddle_program/operators.py": {"numpy"},
     "common/paddle_program/parameters.py": {"numpy"},
     "common/paddle_program/program.py": {"numpy"},
     # Where it is there; a bare node has a reader of its own.

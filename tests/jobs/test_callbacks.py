@@ -4,10 +4,8 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import dataclasses
 import socket
-import sqlite3
 import time
 from collections.abc import Callable, Iterator
 
@@ -22,7 +20,6 @@ from docparser.jobs.callbacks import sender as senders
 from docparser.jobs.callbacks.sender import CallbackMetrics, CallbackSender
 from docparser.jobs.links import Links
 from docparser.jobs.result import callback_body
-from docparser.jobs.storage import schema
 from docparser.jobs.storage.callbacks import CallbackQueue, Delivery, Told
 from docparser.jobs.storage.data_folder import FolderFiles
 from docparser.jobs.storage.retention import remove_job
@@ -364,24 +361,3 @@ def test_a_job_that_is_removed_takes_its_callback_along(service, receiver):
     assert here.queue.waiting() == 0 and here.queue.claim() is None
     here.queue.wait(claimed, 0.0, 500, "late")  # by the one who was sending it
     assert here.queue.waiting() == 0
-
-
-def test_a_database_of_an_older_release_is_extended_and_keeps_its_jobs(tmp_path, receiver):
-    here = made(Place(tmp_path), receiver)
-    old = here.place.submit()
-    here.place.die()
-    path = here.place.files.data.database
-    with contextlib.closing(sqlite3.connect(path)) as connection:  # as the older release made it
-        connection.executescript(
-            "DROP TABLE callbacks; ALTER TABLE jobs DROP COLUMN callback; ALTER TABLE jobs DROP COLUMN trace; "
-            "DROP INDEX jobs_by_owner"
-        )
-    there = made(Place(tmp_path), receiver)
-    there.place.lengths[old] = 1
-    assert there.place.store.job(old).callback is there.place.store.job(old).trace is None
-    with contextlib.closing(sqlite3.connect(path)) as connection:
-        plan = "EXPLAIN QUERY PLAN SELECT * FROM jobs WHERE owner = '' ORDER BY created DESC, id DESC LIMIT 2"
-        assert [row[3] for row in connection.execute(plan)] == ["SEARCH jobs USING INDEX jobs_by_owner (owner=?)"]
-    job_id = there.ended(receiver.address("/a"))
-    there.send_until(lambda: there.is_over(job_id))
-    assert len(receiver.at("/a")) == 1 and schema.VERSION == 1, "an older release can still open the file"

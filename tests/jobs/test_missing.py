@@ -191,9 +191,13 @@ FOREIGN = ("CREATE TABLE notes (text)", "INSERT INTO notes VALUES ('not ours')")
     [
         (FOREIGN, "another program"),
         ((*FOREIGN, "PRAGMA application_id = 77", "PRAGMA user_version = 1"), "another program .application_id 77"),
+        (
+            (f"PRAGMA application_id = {APPLICATION_ID}", f"PRAGMA user_version = {VERSION}", "CREATE TABLE jobs (id)"),
+            "another program .*tables jobs",
+        ),
         ((f"PRAGMA application_id = {APPLICATION_ID}", f"PRAGMA user_version = {VERSION + 1}"), "this release knows"),
     ],
-    ids=["tables", "identity", "newer"],
+    ids=["tables", "identity", "some", "newer"],
 )
 def test_a_database_that_is_not_ours_is_refused_and_not_touched(tmp_path, statements, words):
     place = Place(tmp_path)
@@ -208,14 +212,6 @@ def test_a_database_that_is_not_ours_is_refused_and_not_touched(tmp_path, statem
         Place(tmp_path)
     assert path.read_bytes() == content and database_files(tmp_path) == [path]
     path.rename(tmp_path / "elsewhere")  # as the message says
-    assert Place(tmp_path).store.job(job_id).state is JobState.PENDING
-
-
-def test_a_database_of_an_earlier_release_is_used(tmp_path):
-    place = Place(tmp_path)
-    job_id = place.submit(1)
-    place.die()
-    run_sql(tmp_path / "jobs.sqlite3", "PRAGMA application_id = 0")
     assert Place(tmp_path).store.job(job_id).state is JobState.PENDING
 
 
@@ -381,6 +377,6 @@ def test_what_is_kept_is_for_its_owner_alone(tmp_path):
     assert open_to_others == [] and (tmp_path / "data").stat().st_mode & 0o077 == 0
     place.die()
     for path in (place.files.jobs, *database_files(place.root)):
-        path.chmod(path.stat().st_mode | 0o044)  # as earlier releases left them
+        path.chmod(path.stat().st_mode | 0o044)  # as a restored backup may leave them
     Place(place.root)
     assert [path for path in (place.files.jobs, *database_files(place.root)) if path.stat().st_mode & 0o077] == []

@@ -224,7 +224,14 @@ def test_joined_pages_take_the_place_of_single_ones(place: Place, joins: bool):
 
 def test_a_page_that_can_never_be_joined_fails_and_the_others_are_joined(place: Place, monkeypatch):
     monkeypatch.setattr("docparser.jobs.storage.queue.MAX_ATTEMPTS", 2)
-    service = Pages(2, lambda number, begun: FROZEN(number, begun) if number == 1 else parsed(number))
+    service, read_page = Pages(2, FROZEN), place.files.read_page
+
+    def damaged(job_id: str, folder: str, sha256: str | None) -> tuple[dict[str, Any], dict[str, bytes]]:
+        if folder.startswith("000002"):
+            raise StorageDamaged("not what was written")
+        return read_page(job_id, folder, sha256)
+
+    monkeypatch.setattr(place.files, "read_page", damaged)
     options_of(place, job_id := place.submit(), {"restructurePages": True})
     job, (first, second) = run(place, runner_of(place, service), job_id)
     assert (job.state, first.state, second.kind) == ("done", "done", "StorageDamaged")
@@ -238,16 +245,16 @@ def test_a_job_that_is_cancelled_while_it_is_joined_keeps_its_single_pages(place
             place.store.cancel(job_id, "")
             return await super().join(*arguments)
 
-    def unreadable(files: object) -> dict[str, bytes]:
+    def unreadable(*_: object) -> None:
         place.store.cancel(job_id, "")
-        raise StorageDamaged("of an older release")
+        raise StorageDamaged("not what was written")
 
     async def scenario() -> None:
         while claim := place.queue.claim():
             await steps.do(claim)
 
     if not readable:
-        monkeypatch.setattr("docparser.jobs.pages.frozen_of", unreadable)
+        monkeypatch.setattr(place.files, "read_page", unreadable)
     steps = runner_of(place, Cancelled(2, FROZEN))._steps
     options_of(place, job_id := place.submit(), {"restructurePages": True})
     asyncio.run(scenario())

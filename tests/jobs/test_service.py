@@ -320,7 +320,7 @@ def test_nothing_that_blocks_is_done_in_the_event_loop(make: Made, tmp_path: Pat
 def replaced(place: Place, job_id: str, number: int) -> None:
     """As joining replaces a page, by one that ``joined`` read."""
     step = next(step for step in place.store.look(job_id)[2] if step.number == number)
-    page = {"number": number, "models": {"vlm": "joined"}, "entry": {}}
+    page = {"number": number, "models": {"vlm": "joined"}, "entry": {}, "block_notes": [], "page_notes": []}
     folder, sha256, _ = place.files.keep_page(job_id, number, page, {"a.jpg": b"new"})
     with place.database.writing() as connection:
         connection.execute(

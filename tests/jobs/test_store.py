@@ -27,7 +27,6 @@ from docparser.errors import (
 )
 from docparser.http.jobs.results import stored_answer
 from docparser.jobs.links import STEP_S, Links
-from docparser.jobs.pages import frozen_of
 from docparser.jobs.result import Damage, Results
 from docparser.jobs.storage import queue, repair, retention
 from docparser.jobs.storage.data_folder import FolderFiles
@@ -291,7 +290,7 @@ def test_a_damaged_page_is_found_and_can_be_retried(place):
 def test_a_page_that_is_gone_leaves_the_others_in_every_format(place):
     job_id = place.submit(2)
     for number in (1, 2):
-        page: dict[str, Any] = {"number": number, "entry": {}, "models": {}}
+        page = {"number": number, "entry": {}, "models": {}, "block_notes": [], "page_notes": []}
         folder, sha256, _ = place.files.keep_page(job_id, number, page, {"a.jpg": b"x"})
         place.queue.finish(place.claim(), place.record(folder, sha256), join=False)
     job, _, steps, _ = place.store.look(job_id)
@@ -336,20 +335,6 @@ def _copies(place, frozen: bytes) -> dict:
     for name, path in paths.items():
         path.write_bytes(contents[name])
     return paths
-
-
-@in_a_bucket_too
-def test_a_page_of_an_older_release_is_readable_and_its_pickle_is_not_read(place):
-    """Its page.json has a list of names."""
-    job_id = place.submit()
-    place.work()
-    content = json.dumps({"number": 2, "files": ["a.jpg", "frozen"]}).encode()
-    place.files.write_page(job_id, "000002-0123456789abcdef", {"a.jpg": b"p", "frozen": b"\x80"}, content)
-    page, files = place.files.read_page(job_id, "000002-0123456789abcdef", None)
-    assert page["number"] == 2 and files["a.jpg"] == b"p"
-    assert place.files.page_file(job_id, "000002-0123456789abcdef", None, "a.jpg") == b"p"
-    with pytest.raises(StorageDamaged, match="older release"):
-        frozen_of(files)
 
 
 def test_a_full_disk_is_named_and_what_was_there_stays(tmp_path):

@@ -115,7 +115,7 @@ class TestReport:
     [
         ({"block_notes": [FAILED], "page_notes": [BLANK]}, {"blocks": [FAILED], "notes": [BLANK]}),
         ({"block_notes": [], "page_notes": [BLANK]}, {"notes": [BLANK]}),
-        ({"notes": [FAILED]}, {"blocks": [FAILED]}),  # as older releases kept it
+        ({"block_notes": [FAILED], "page_notes": []}, {"blocks": [FAILED]}),
     ],
 )
 def test_a_stored_page_of_a_job_says_its_notes(kept, said):

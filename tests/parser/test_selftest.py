@@ -21,11 +21,12 @@ from docparser.models.readiness import Readiness
 from docparser.models.served_model import ServedModel
 from docparser.parsing.pool import State, WorkerPool
 from docparser.settings import REPOSITORY, Settings
-from selftest.check import compare
+from selftest.check import compare, recorded_question
 from selftest.server import Answer
 from served_weights.catalog import DEFAULT_FILE, Catalog
 from served_weights.question import Question
 from tests.support.simulated_vlm import SimulatedVlm, prompt_of
+from tool_errors import UsageError
 
 GOLDEN = REPOSITORY / "common/selftest/golden"
 TOKENS = [7, 8, 2]
@@ -71,7 +72,8 @@ def weights(tmp_path: Path) -> Path:
         for path in sorted(GOLDEN.glob("*.png"))
     ]
     of = hashlib.sha256(hashlib.sha256(b"weights").digest()).hexdigest()
-    (tmp_path / "selftest.json").write_text(json.dumps({"weights": of, "blocks": blocks}))
+    recorded = {"weights": of, "question": RecordedVlm.question.as_entry(), "blocks": blocks}
+    (tmp_path / "selftest.json").write_text(json.dumps(recorded))
     return tmp_path
 
 
@@ -220,6 +222,11 @@ def test_without_recorded_values_it_is_not_ready_and_says_what_to_do(recorded_vl
 
     asyncio.run(scenario())
     assert recorded_vlm.asked == 0
+
+
+def test_recorded_values_without_a_question_say_nothing_of_a_model():
+    with pytest.raises(UsageError, match=r"selftest\.json: question\.prompt is None"):
+        recorded_question({"blocks": []})
 
 
 @pytest.mark.server

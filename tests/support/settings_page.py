@@ -247,7 +247,8 @@ def page(language: str) -> str:
 
 
 def schema() -> str:
-    """JSON Schema of the settings as one object, for editors and Kubernetes values; our services read the names."""
+    """JSON Schema of the settings as one object, a line each, for editors and Kubernetes values; our services read the
+    names."""
     found = {
         row.name: {
             "description": row.meaning,
@@ -257,19 +258,16 @@ def schema() -> str:
         for *_, rows in sections()
         for row in rows
     }
-    return (
-        json.dumps(
-            {
-                "$schema": "https://json-schema.org/draft/2020-12/schema",
-                "title": "Settings of the PaddleOCR-VL bundle",
-                "type": "object",
-                "properties": dict(sorted(found.items())),
-            },
-            indent=1,
-            ensure_ascii=False,
-        )
-        + "\n"
-    )
+    lines = [f"  {json.dumps(name)}: {json.dumps(entry, ensure_ascii=False)}" for name, entry in sorted(found.items())]
+    return """{
+ "$schema": "https://json-schema.org/draft/2020-12/schema",
+ "title": "Settings of the PaddleOCR-VL bundle",
+ "type": "object",
+ "properties": {
+PROPERTIES
+ }
+}
+""".replace("PROPERTIES", ",\n".join(lines))
 
 
 def main() -> None:

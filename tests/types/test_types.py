@@ -35,7 +35,12 @@ PARSER_BENCHMARKS = (
 )
 
 # Files that import NumPy, in a folder whose other files need the standard library only.
-WITH_NUMPY = ("common/layout_wire.py", "common/paddle_program/parameters.py", "common/paddle_program/program.py")
+WITH_NUMPY = (
+    "common/layout_wire.py",
+    "common/paddle_program/operators.py",
+    "common/paddle_program/parameters.py",
+    "common/paddle_program/program.py",
+)
 # Files that import torch, in folders whose other files do not.
 WITH_TORCH = (
     "tests/support/threads.py",

@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What each operation of Paddle is in PyTorch. Names and meanings are those of Paddle's ops.yaml."""
+"""Each operation of Paddle in PyTorch. Names and meanings are those of Paddle's ops.yaml."""
 
 from layout_server.operators import arithmetic, constants, images, indexing, layers, reductions, shapes
 from layout_server.operators.call import Operator
+from paddle_program import operators
 
 TABLE: dict[str, Operator] = {
+    **operators.TABLE,
     **constants.TABLE,
     **arithmetic.TABLE,
     **reductions.TABLE,

@@ -11,18 +11,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from layout_server.operators.call import Call, Operator, element_of
-
-
-def unary(make: Callable[..., Any]) -> Operator:
-    return lambda call: make(call[0])
-
-
-def binary(make: Callable[..., Any]) -> Operator:
-    return lambda call: make(call[0], call[1])
-
-
-def same(call: Call) -> Tensor:
-    return call[0]
+from paddle_program.operators import of_inputs
 
 
 def scale(call: Call) -> Tensor:
@@ -42,10 +31,6 @@ def to_type(call: Call) -> Tensor:
     return call[0].to(element_of(call.attribute("dtype")))
 
 
-def where(call: Call) -> Tensor:
-    return torch.where(call[0], call[1], call[2])
-
-
 def floor_divide(call: Call) -> Tensor:
     """Rounded down, for integers too."""
     if call[0].is_floating_point():
@@ -55,14 +40,6 @@ def floor_divide(call: Call) -> Tensor:
 
 def gelu(call: Call) -> Tensor:
     return functional.gelu(call[0], approximate="tanh" if call.attribute("approximate") else "none")
-
-
-def dropout(call: Call) -> Tensor:
-    """As it is after training. Input 1 is a seed, input 2 the share that training drops."""
-    call.must("is_test", True)
-    call.must("mode", "upscale_in_train")  # the other mode scales here
-    call.ignore("seed", "fix_seed")
-    return call[0]
 
 
 UNARY: dict[str, Callable[..., Any]] = {
@@ -100,14 +77,12 @@ BINARY: dict[str, Callable[..., Any]] = {
     "subtract": torch.sub,
 }
 TABLE: dict[str, Operator] = {
-    **{name: unary(make) for name, make in UNARY.items()},
-    **{name: binary(make) for name, make in BINARY.items()},
+    **of_inputs(1, UNARY),
+    **of_inputs(2, BINARY),
+    **of_inputs(3, {"where": torch.where}),
     "cast": to_type,
     "clip": clip,
-    "dropout": dropout,
     "floor_divide": floor_divide,
     "gelu": gelu,
     "scale": scale,
-    "share_data_": same,
-    "where": where,
 }

@@ -3,31 +3,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from paddle_program.call import OperatorCall
-from paddle_program.program import Operation
 
-Value = Tensor | list[Tensor]
 Operator = Callable[["Call"], Any]
 
 
 class Call(OperatorCall[Tensor]):
-    """``known`` tells of each input whether it is the same for all pages, so that its numbers may be looked at."""
-
-    def __init__(self, operation: Operation, values: Sequence[Value | None], known: Sequence[bool]) -> None:
-        super().__init__(operation, values)
-        self._known = known
+    """With PyTorch's tensors. A plan replays the computation, so only numbers that are the same for all pages may be
+    read."""
 
     def optional(self, index: int) -> Tensor | None:
         return self[index] if self.has(index) else None
 
     def numbers(self, index: int) -> list[int]:
-        """An input of sizes, axes or places: one tensor, or a list of tensors of one element."""
         if not self._known[index]:
             raise self.unknown(f"input {index} depends on the page; expected sizes that are the same for all")
         value = self._values[index]

@@ -30,7 +30,7 @@ def full_with_tensor(call: Call) -> Tensor:
 
 
 def assign_value(call: Call) -> Tensor:
-    """Input 0 is what is written over."""
+    """Input 0 is overwritten."""
     values = torch.tensor(call.attribute("values"), dtype=element_of(call.attribute("dtype")))
     return values.reshape(call.attribute("shape"))
 

@@ -7,19 +7,14 @@ from torch import Tensor
 from torch.nn import functional
 
 from layout_server.operators.call import Call, Operator
+from paddle_program.operators import nearest_factors
 
 
 def nearest_interp(call: Call) -> Tensor:
-    """The pixel at or before each place, by a factor; inputs 1 to 3 would be sizes, and factors, as tensors."""
-    call.must("data_format", "NCHW")
-    call.must("interp_method", "nearest")
-    call.must("align_corners", False)
-    call.ignore("align_mode")  # of linear methods
-    for name in ("out_d", "out_h", "out_w"):
-        call.must(name, -1)
-    factors = call.attribute("scale")
-    if any(call.has(index) for index in (1, 2, 3)) or len(factors) != 2 or any(factor % 1 for factor in factors):
-        raise call.unknown("sizes that are not two whole factors")
+    """The pixel at or before each place."""
+    factors = nearest_factors(call)
+    if any(factor % 1 for factor in factors):
+        raise call.unknown(f"scale={factors}; known: whole factors")
     pages, channels, height, width = call[0].shape
     down, right = map(int, factors)
     pixels = call[0].reshape(pages, channels, height, 1, width, 1).expand(-1, -1, -1, down, -1, right)

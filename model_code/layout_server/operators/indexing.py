@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from layout_server.operators.call import Call, Operator
+from paddle_program.operators import written_places
 
 
 def gather(call: Call) -> Tensor:
@@ -53,15 +54,9 @@ def set_value_with_tensor(call: Call) -> Tensor:
 
 
 def _write_slice(call: Call, values: Tensor, first: int) -> Tensor:
-    """Number the places of the slice, so that it is written as a list of places."""
-    call.must("none_axes", [])
-    axes, gone = call.attribute("axes"), call.attribute("decrease_axes")
+    """A slice is written as a list of places."""
     shape = call[0].shape
-    cut = [slice(None)] * len(shape)
-    for axis, start, stop, step in zip(axes, *(call.numbers(first + index) for index in range(3)), strict=True):
-        cut[axis] = slice(start, stop, step)
-    places = torch.arange(call[0].numel()).reshape(shape)
-    places = torch.squeeze(places[tuple(cut)], tuple(gone))
+    places = torch.from_numpy(written_places(call, shape, first))
     spread = values.expand(places.shape).reshape(-1)
     return call[0].reshape(-1).scatter(0, places.reshape(-1), spread).reshape(shape)
 

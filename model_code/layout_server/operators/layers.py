@@ -8,6 +8,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from layout_server.operators.call import Call, Operator
+from paddle_program.operators import batch_norm_inputs
 
 Ends = tuple[tuple[int, int], tuple[int, int]]  # places before and after, of height and of width
 
@@ -75,14 +76,8 @@ def pool2d(call: Call) -> Tensor:
 
 
 def batch_norm(call: Call) -> Tensor:
-    """Inputs: values, mean, variance, scale, bias. Computed as one factor and one shift for each channel, which are
-    known before a page comes.
-    """
-    call.must("data_format", "NCHW")
-    call.must("is_test", True)
-    call.must("trainable_statistics", False)
-    call.ignore("momentum", "use_global_stats")
-    values, mean, variance, scale, bias = (call[index] for index in range(5))
+    """One factor and one shift for each channel, which are known before a page comes."""
+    values, mean, variance, scale, bias = batch_norm_inputs(call)
     factor = (scale / torch.sqrt(variance + call.attribute("epsilon"))).reshape(-1, 1, 1)
     shift = bias.reshape(-1, 1, 1) - mean.reshape(-1, 1, 1) * factor
     return values * factor + shift

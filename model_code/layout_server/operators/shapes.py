@@ -82,14 +82,6 @@ def _cut(values: Tensor, axes: list[int], starts: list[int], stops: list[int], s
     return values
 
 
-def combine(call: Call) -> list[Tensor]:
-    return [call[index] for index in range(len(call))]
-
-
-def spread(call: Call) -> list[Tensor]:
-    return call.tensors(0)
-
-
 def concat(call: Call) -> Tensor:
     (axis,) = call.numbers(1)
     return torch.cat(call.tensors(0), axis)
@@ -125,8 +117,6 @@ def upper(call: Call) -> Tensor:
 
 
 TABLE: dict[str, Operator] = {
-    "builtin.combine": combine,
-    "builtin.split": spread,
     "concat": concat,
     "expand": expand,
     "expand_as": expand_as,

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""uvicorn's HTTP/1.1 protocol with bounds on time: for heads, bodies, answers, and for what follows a refusal. Its
-transport knows how much a client has taken, and asks before it closes."""
+"""uvicorn's HTTP/1.1 protocol with time limits for heads, bodies, answers, and whatever a refused client still sends.
+Its transport knows how much a client has taken, and asks before it closes."""
 
 from __future__ import annotations
 
@@ -48,14 +48,14 @@ class CountedTransport:
             self._transport.close()
 
     def write_eof(self) -> None:
-        """Say that no more comes. A client that has reset the connection cannot be told."""
+        """Tell the client that no more comes, unless it has reset the connection."""
         try:
             self._transport.write_eof()
         except OSError:
             self._transport.abort()
 
     def reset(self) -> None:
-        """Close at once, and let the kernel throw away what it has for a client that does not take it."""
+        """Close at once. The kernel drops the bytes that the client has not taken."""
         with contextlib.suppress(OSError, ValueError):
             own = self._transport.get_extra_info("socket")
             own.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
@@ -70,7 +70,8 @@ class CountedTransport:
     def delivered(self) -> int:
         """Bytes that have reached the client's machine: neither here nor in the kernel's queue (SIOCOUTQ, tcp(7)).
 
-        The queue takes megabytes and reports room in large steps, so without it a slow client looks like a dead one.
+        The kernel's queue takes megabytes and reports room in large steps. Unless it is counted, a slow client looks
+        dead.
         """
         queued = array.array("i", [0])
         with contextlib.suppress(OSError, ValueError):  # the connection is closed, or is no socket
@@ -90,7 +91,7 @@ class CountedTransport:
 
 
 def error_answer(status: int, words: str) -> bytes:
-    """A whole HTTP answer to what never became a request; the connection closes after it.
+    """A whole HTTP answer where no request could be read; the connection closes after it.
 
     No path is known yet, so the body has the fields of every path family (``http.errors``).
     """
@@ -113,7 +114,7 @@ class Head:
         self._tail = b""
 
     def too_long(self, piece: bytes) -> bool:
-        """Whether it has more than MOST_FIELDS with this piece, in which it may end."""
+        """Whether the head has more than MOST_FIELDS with this piece. It may end inside the piece."""
         known, data = len(self._tail), self._tail + piece
         end = HEAD_ENDS.search(data)
         self._lines += data.count(b"\n", known, end.start() + 1 if end else len(data))
@@ -239,7 +240,7 @@ class BoundedProtocol(H11Protocol):
         if now - self._body_since > settings.request_timeout_s:
             limit = f"{settings.request_timeout_s:g} s (PARSER_REQUEST_TIMEOUT_S)"
             self._end(408, f"The body of the request did not arrive within {limit}.")
-        elif self.flow.read_paused or cycle.waiting_for_100_continue:  # the service is the one that is late
+        elif self.flow.read_paused or cycle.waiting_for_100_continue:  # the service is late, not the client
             self._arriving.restart(now, self._received)
         elif self._arriving.too_slow(now, self._received):
             self._end(
@@ -249,7 +250,7 @@ class BoundedProtocol(H11Protocol):
             )
 
     def _end(self, status: int, words: str) -> None:
-        """Answer in the application's place, which learns that the client has left."""
+        """Answer in place of the application, which is told that the client has left."""
         cycle = self.cycle
         if cycle is not None and not cycle.response_complete:
             cycle.disconnected = True
@@ -260,7 +261,7 @@ class BoundedProtocol(H11Protocol):
         return self._linger()
 
     def _goes_on_reading(self) -> bool:
-        """Whether the connection stays open, although it shall be closed: its client is still sending."""
+        """Whether to keep the connection open although it should close, because its client is still sending."""
         cycle = self.cycle
         if self._lingers_until is not None or cycle is None or not (cycle.response_complete and cycle.more_body):
             return False
@@ -306,7 +307,8 @@ class BoundedProtocol(H11Protocol):
         return None
 
     def send_400_response(self, msg: str) -> None:
-        """uvicorn's answer to what is no HTTP; called while it handles h11's error, which has the status."""
+        """Replaces uvicorn's answer to bytes that are no HTTP. Called while uvicorn handles h11's error, which has the
+        status."""
         error = sys.exception()
         status = getattr(error, "error_status_hint", 400)
         self._end(status, f"This is no request in HTTP/1.1: {str(error or msg)[:200]}.")

@@ -11,25 +11,26 @@ from typing import Protocol
 from docparser.clients.shares import Shares, network_of
 from docparser.settings import Settings
 
-REFUSED_AT_ONCE = 64  # connections beyond the bound that are told why; further ones are cut off
-KEPT = 16  # places beyond the bound for this machine itself, from which probes come
+REFUSED_AT_ONCE = 64  # connections beyond the bound that get a refusal; further ones are cut off
+KEPT = 16  # places beyond the bound for this machine's own probes
 LOCAL = ("127.0.0.1", "::1")
-ASKED = 64  # waiting connections that are asked whether they have sent something, the oldest first
+ASKED = 64  # waiting connections that are checked for unread bytes, oldest first
 
 
 class Watched(Protocol):
     @property
     def waiting(self) -> tuple[int, float] | None:
-        """0 if a head is to come, or nothing but the end; 1 between two requests; and since when, in the loop's time.
-        None while a request is at work."""
+        """A rank, and since when in the loop's time: 0 while a head or only the connection's end is awaited, 1 between
+        two requests. None while a request is at work."""
 
     @property
     def fresh(self) -> bool:
-        """Whether its first head is still to come: it waits since it was opened."""
+        """Whether it has waited for its first head ever since it was opened."""
 
     @property
     def unread(self) -> bool:
-        """Whether its client has sent something that was not read yet: many come in one turn of the loop."""
+        """Whether its client has sent bytes that nobody has read yet. Many connections arrive within one turn of the
+        loop."""
 
     def cut(self) -> None:
         """Ends the connection at once."""
@@ -101,10 +102,11 @@ class ConnectionRegistry:
         return not full()
 
     def _make_room(self, *, kept: bool) -> None:
-        """End a connection that waits, if there is one: first those that never sent a whole head. A proxy may be about
-        to send a request where it has sent others, so such connections of it stay."""
+        """End a waiting connection, if there is one. Those that never sent a whole head go first. Connections over
+        which a proxy has sent requests stay, because its next request may be on the way."""
         in_order = [connection for _, connection in sorted(self._waiting(kept), key=lambda entry: entry[0])]
-        # A flood comes in one turn of the loop, so all of it is unread; to ask each for each would take a second.
+        # A flood arrives within one loop turn, so every connection has unread bytes. Checking all of them for each new
+        # one would take a second.
         heard = (connection for connection in in_order[:ASKED] if not connection.unread)
         first = next(heard, in_order[0] if in_order else None)
         if first is not None:
@@ -112,8 +114,8 @@ class ConnectionRegistry:
             first.cut()
 
     def _waiting(self, kept: bool) -> list[tuple[tuple[int, float], Watched]]:
-        """Connections that may be ended, with their rank: all, or at least the first ASKED. A flood has this done for
-        each of its connections, so it stops where all further ones were opened later, and so wait since later."""
+        """Connections that may be ended, with their rank: all, or at least the first ASKED. A flood causes one call for
+        each of its connections, so the search stops where all further ones were opened later and have waited less."""
         found: list[tuple[tuple[int, float], Watched]] = []
         fresh = 0
         for connection, client in self._open.items():

@@ -17,19 +17,19 @@ from collections.abc import Iterator
 from typing import Any, NoReturn, Protocol
 
 MAX_DEPTH = 64  # of nested arrays and objects; a result's own blocks need less than ten
-MAX_VALUES = 10_000  # of a body that is options and a document; who sets every option has fewer than a thousand
+MAX_VALUES = 10_000  # of a body with options and a document; all options together have fewer than a thousand values
 INTEGERS = range(-(2**63), 2**64)
 SURROGATE = re.compile(r"[\ud800-\udfff]")
 ESCAPED_SURROGATE = re.compile(r"\\u[dD][89abAB-Fc-f]")
-# A string, also one that does not end: so each character is looked at once.
+# Also matches an unterminated string, which keeps the scan linear.
 STRING = re.compile(r'"(?:[^"\\]++|\\.?)*+"?', re.DOTALL)
-SIGNS = ",[{"  # each value but the outermost follows one of them, or is a member whose key does
+SIGNS = ",[{"  # every value but the outermost follows one of them, or its key does
 LONG = 1 << 16  # bytes; a shorter string is left where it is
 MOST_SIGNS = 100_000  # brackets and strings that are looked at; JSON of a document in base64 has a hundred
 MOST_BACKSLASHES = 64  # in a row
 STRUCTURE = re.compile(rb'["\[\]{}]')
 COLON = re.compile(rb"[ \t\r\n]{0,64}:[ \t\r\n]{0,64}")
-CHUNK = 1 << 20  # bytes that are looked at in one step, which lets no other thread run
+CHUNK = 1 << 20  # bytes of one step, during which no other thread runs
 
 
 class BeyondBounds(ValueError):
@@ -72,7 +72,7 @@ def _decoded(data: bytes) -> str:
 
 
 def _has_at_most(text: str, most: int) -> bool:
-    """Whether ``text`` has no more than ``most`` values. Linear in time; it makes no more steps than about twice that.
+    """Whether ``text`` has no more than ``most`` values. Linear in time, with at most about twice ``most`` steps.
 
     Signs inside strings are no values, but few texts have so many that they must be told apart.
     """
@@ -135,7 +135,7 @@ class Buffer(Protocol):
 
 
 class _Unusual(Exception):
-    """The JSON is none, or one that nobody writes around a document: it is read as a whole."""
+    """The text is no JSON, or none that anybody writes around a document. It is read as a whole."""
 
 
 def find_long(data: Buffer, name: str) -> tuple[int, int] | None:
@@ -159,7 +159,7 @@ def find_long(data: Buffer, name: str) -> tuple[int, int] | None:
 def last_long(data: Buffer) -> tuple[int, int] | None:
     """Begin and end of the content of the last long string, wherever it stands: a value, or an entry of a list.
 
-    None if there is none, or in JSON that nobody writes around a document. Linear in time.
+    None if there is no such string, or if nobody would write such JSON around a document. Linear in time.
     """
     at, found = 0, None
     try:

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What decodes documents, in processes of their own: pages are counted, read, and drawn for people who look at one
-before it is read. Every mode of every supported image becomes a BGR array on a legible ground."""
+"""Decodes documents in processes of their own: counts pages, reads them, and draws one for people before it is read.
+Every mode of every supported image becomes a BGR array on a legible ground."""
 
 from __future__ import annotations
 
@@ -78,8 +78,9 @@ def count_frames(document: OpenDocument, limits: DocumentLimits) -> int:
 
 
 def read_frame(document: OpenDocument, index: int, limits: DocumentLimits, most: int | None = None) -> Page:
-    """Page ``index`` (from 0), turned upright as EXIF says, in square pixels. One whose end is missing has a note. One
-    of more than ``most`` pixels is made smaller by a whole number while it is read: a second copy of it is 300 MB.
+    """Page ``index`` (from 0), turned upright as EXIF says, in square pixels. A page whose end is missing has a note. A
+    page of more than ``most`` pixels is reduced by a whole factor while it is read, because a second copy would take
+    300 MB.
 
     Raises InvalidDocument for a damaged file, DocumentTooLarge before decoding.
     """

@@ -26,7 +26,7 @@ from docparser.settings import Settings
 from file_types import HEAD_BYTES, SUPPORTED, format_of, other_format
 
 FILE_TYPES = {0: "PDF", 1: "image"}
-Field = str | BinaryIO  # the text of a request's ``file``; or what was decoded of it already, because it was long
+Field = str | BinaryIO  # the text of a request's ``file``, or its decoded bytes where it was long
 Charge = Callable[[int], None]  # counts so many bytes for the client, where they are more than before
 REDIRECTS = (301, 302, 303, 307, 308)
 MAX_REDIRECTS = 5
@@ -38,10 +38,10 @@ def is_url(file: str) -> bool:
 
 
 def decode_into(file: BinaryIO, pieces: Iterable[bytes]) -> None:
-    """Write what base64 stands for that comes in pieces; blanks and a ``data:...;base64,`` prefix, whole in the first
-    piece, are accepted.
+    """Decode base64 that comes in pieces, and write the bytes. It may have blanks, and a ``data:...;base64,`` prefix
+    that is whole in the first piece.
 
-    Raises InvalidRequest for what is not base64, and for an empty document.
+    Raises InvalidRequest for invalid base64, and for an empty document.
     """
     rest, padded, begun = b"", False, False
     try:
@@ -122,7 +122,7 @@ class DocumentIntake:
 
     @contextlib.asynccontextmanager
     async def opened(self, file: Field, charge: Charge) -> AsyncIterator[BinaryIO]:
-        """What ``file`` names by URL, or holds in base64: a file on the disk, unless it is short."""
+        """The document that ``file`` names by URL or holds in base64. It is a file on the disk, unless it is short."""
         if not isinstance(file, str):
             yield file
         elif is_url(file):
@@ -145,7 +145,7 @@ class DocumentIntake:
                 yield content
 
     def decoded(self, pieces: Iterable[bytes]) -> contextlib.AbstractContextManager[BinaryIO]:
-        """A file with what ``pieces`` of base64 stand for. Raises InvalidRequest and SpoolFull; blocks."""
+        """A file with the bytes that the ``pieces`` of base64 encode. Raises InvalidRequest and SpoolFull; blocks."""
         return filled(self._folder, lambda file: decode_into(file, pieces))
 
     @contextlib.asynccontextmanager

@@ -14,8 +14,8 @@ LONGEST_SIDE = 32_000  # pixels: parts of OpenCV end at 32,767; JPEG, the format
 
 @dataclasses.dataclass(frozen=True)
 class DocumentLimits:
-    """Pixel counts are width x height; ``pdf_scale`` is in pixels per PDF point. One page may take ``render_timeout_s``
-    seconds of CPU time and ``render_memory_mib`` MiB until it is pixels."""
+    """Pixel counts are width x height; ``pdf_scale`` is in pixels per PDF point. Turning one page into pixels may take
+    ``render_timeout_s`` seconds of CPU time and ``render_memory_mib`` MiB."""
 
     max_pages: int
     max_image_pixels: int

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A page as it was read, and what its reader has to say of it."""
+"""A page as it was read, with its reader's notes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:  # the processes that read documents need no pydantic
 
 class Page(NamedTuple):
     """``pixels``: uint8 ``[height, width, 3]``, blue first. ``notes`` as ``docparser`` of an answer has them.
-    ``characters`` are what a page of a PDF says itself, where they were asked for."""
+    ``characters`` are a PDF page's own text, if it was asked for."""
 
     pixels: np.ndarray
     notes: list[Note]

@@ -31,13 +31,13 @@ if TYPE_CHECKING:
 KEPT_OPEN = 4  # several, because the pages of several documents take turns
 LEAST_PIXELS = 1_400_000  # 1000 x 1400: a page of few points may be a whole letter
 SCAN_PIXELS = 9_000_000  # A4 at 300 dpi; finer scans, of two colours mostly, say no more
-SCANNED = 0.25  # of a page's area: where pictures cover as much, they may hold its text
-MOST_LOOKED_AT = 4000  # objects of a page; scans have few, also under the words that some program has found
-STRIP = 0.02  # of a page's area: scanners cut a page into strips; smaller pictures are logos
+SCANNED = 0.25  # share of a page's area: pictures that cover as much may hold its text
+MOST_LOOKED_AT = 4000  # objects of a page; a scan has few, even with a text layer
+STRIP = 0.02  # share of a page's area: a scanner's strips have more, logos less
 
 
 class _MappedPdf:
-    """A PDF that PDFium reads where the kernel maps the file, so it is in no memory of this process's own.
+    """A PDF that PDFium reads from a mapping of the file, so it takes none of this process's own memory.
 
     ``units``: the size of a unit of each page; ``whole``: see OpenPdf. Raises Unreadable, PdfiumError; ValueError for
     an empty file.
@@ -79,7 +79,7 @@ class PdfReader:
 
     def _open(self, document: OpenDocument) -> _MappedPdf:
         state = os.fstat(document.file)
-        name = (state.st_dev, state.st_ino)  # no other file has it while this one is open
+        name = (state.st_dev, state.st_ino)  # unique while the file is open
         found = self._open_pdfs.get(name)
         if found is None:
             try:
@@ -102,7 +102,7 @@ class PdfReader:
 
     def read_page(self, document: OpenDocument, index: int, limits: DocumentLimits, *, own_text: bool = False) -> Page:
         """Page ``index`` (from 0), on white ground. The first page has a note of files that the PDF carries.
-        ``own_text``: with the characters that it says itself.
+        ``own_text``: with the characters of its own text.
 
         Raises InvalidDocument if the page cannot be rendered, DocumentTooLarge if it holds too much.
         """
@@ -147,7 +147,7 @@ def render_scale(
 
 
 def _pixels_a_point(page: pypdfium2.PdfPage) -> float:
-    """Of the finest picture on a page that is covered with pictures; 0 on others."""
+    """Pixels a point of the finest picture, on a page that pictures cover; 0 on other pages."""
     page_area, covered, finest = math.prod(page.get_size()), 0.0, 0.0
     for left, bottom, right, top, pixels in _pictures(page):
         area = (right - left) * (top - bottom)
@@ -158,8 +158,8 @@ def _pixels_a_point(page: pypdfium2.PdfPage) -> float:
 
 
 def _pictures(page: pypdfium2.PdfPage) -> Iterator[tuple[float, float, float, float, int]]:
-    """The box of each picture on a page, in units, and its pixels. A scan that some program has stamped lies in a form:
-    that counts as its largest picture."""
+    """The box of each picture on a page, in units, and its pixels. A scan that a program has stamped lies in a form,
+    which counts as its largest picture."""
     for index in range(min(pdfium.FPDFPage_CountObjects(page), MOST_LOOKED_AT)):
         found = pdfium.FPDFPage_GetObject(page, index)
         kind = pdfium.FPDFPageObj_GetType(found)

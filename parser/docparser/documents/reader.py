@@ -2,7 +2,7 @@
 """Reads documents for a worker, in renderers that are killed when a page takes too long or nobody waits for it.
 
 A page that is not read after ``SLOW_S`` steps aside: its renderer goes on at low priority, and the caller is told, so
-that it can let other pages go first. Another renderer reads these.
+that it can let other pages go first. Another renderer reads the other pages.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ from docparser.own_text.characters import Characters
 log = logging.getLogger(__name__)
 
 SLOW_S = 2.0  # seconds of CPU time; pages of real documents take 0.02 to 1
-WALL_FACTOR = 10  # the limits by the clock, in limits of CPU time: for a decoder that hangs, or gets next to no CPU
+WALL_FACTOR = 10  # limit by the clock, in limits of CPU time: for a decoder that hangs or gets hardly any CPU
 LEAST_WALL_S = 60.0
 CHECK_S = 0.1
-MOST_KEPT_MIB = 192  # of a renderer at rest; with pages of real documents open it holds 20 to 100
+MOST_KEPT_MIB = 192  # memory of an idle renderer; with real documents open it holds 20 to 100 MiB
 
 
 def _what(index: int | None) -> str:
@@ -73,7 +73,7 @@ class DocumentReader:
     def read_page(
         self, document: Document, index: int, reading: Reading | None = None, *, own_text: bool = False
     ) -> Page:
-        """Page ``index`` (from 0); ``own_text``: of a PDF, with the characters that it says itself. Raises as above."""
+        """Page ``index`` (from 0); ``own_text``: of a PDF, with the characters of its own text. Raises as above."""
         with document.opened() as opened:
             answer, pixels, characters = self._read(opened, index, reading or Reading(), own_text=own_text)
         assert pixels is not None, "a renderer answers with pixels or an error"
@@ -132,8 +132,8 @@ class DocumentReader:
         return renderer
 
     def _keep(self, renderer: Renderer) -> None:
-        """For the next page, with its documents open; unless another one was faster, or it would hold the memory of a
-        large document for as long as the service runs."""
+        """Keep the renderer and its open documents for the next page. Drop it if one is already kept, or if it holds
+        too much memory."""
         if renderer.memory_mib > MOST_KEPT_MIB:
             renderer.kill()
             return

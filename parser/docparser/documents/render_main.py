@@ -33,11 +33,9 @@ from isolation import isolate
 
 PACKAGE = Path(__file__).parents[1]
 LONGEST_REQUEST = 1 << 12
-LOOK_S = 30.0  # so long a renderer at rest keeps documents on the disk that are deleted
+LOOK_S = 30.0  # an idle renderer keeps deleted documents open, and so on the disk, for so long
 FAILED = "The parser failed on this page; the operator finds the details in its log."
-GRACE_S = (
-    5  # the service ends a renderer at the limit; this process itself only later, when the service is stuck or gone
-)
+GRACE_S = 5  # the service ends a renderer at its limit; this later limit is for a service that is stuck or gone
 
 
 def main() -> None:

@@ -64,7 +64,7 @@ class Renderer:
         return self._process.pid
 
     def ask(self, document: OpenDocument, index: int | None, *, own_text: bool = False) -> None:
-        """Ask for page ``index`` (from 0), with what it says itself or without, or for the number of pages."""
+        """Ask for page ``index`` (from 0), with or without its own text, or for the number of pages."""
         self._header, self._filled = bytearray(), 0
         self._body: memoryview | None = None
         self.answer: dict = {}
@@ -77,7 +77,7 @@ class Renderer:
             socket.send_fds(self._requests, [json.dumps(request).encode()], [document.file])
 
     def pump(self, timeout_s: float) -> bool:
-        """Take what has arrived; True once the answer is complete. Raises RendererEnded."""
+        """Take the bytes that have arrived. True once the answer is complete. Raises RendererEnded."""
         if not self._poll.poll(timeout_s * 1000):
             self.cpu_s = self._cpu_s() - self._cpu_before if self._started else 0.0
             return False
@@ -122,7 +122,7 @@ class Renderer:
 
     @property
     def characters(self) -> Characters | None:
-        """Of the page, where they were asked for. Raises RendererEnded for what none would send."""
+        """The page's characters, if they were asked for. Raises RendererEnded for bytes that no renderer would send."""
         text = b"" if self._body is None else self._body[self._page_bytes :].tobytes()
         try:
             return Characters.from_bytes(text) if text else None
@@ -156,7 +156,7 @@ class Renderer:
 
     @property
     def memory_mib(self) -> float:
-        """What it holds that is not shared with others; 0 once it has ended."""
+        """Memory that it shares with no other process; 0 once it has ended."""
         try:
             with open(f"/proc/{self.pid}/statm", "rb") as file:
                 _, resident, shared, *_ = map(int, file.read().split())
@@ -171,7 +171,7 @@ class Renderer:
             return self._cpu_before
 
     def step_aside(self) -> None:
-        """Leave the CPU to others from now on; there is no way back."""
+        """Lower its priority for good."""
         self.apart = True
         with contextlib.suppress(OSError):
             now = os.getpriority(os.PRIO_PROCESS, self.pid)

@@ -31,7 +31,7 @@ class Document:
 
 @dataclasses.dataclass(frozen=True)
 class OpenDocument:
-    """A document as a renderer gets it, which may open no file: ``file`` is a descriptor."""
+    """A document for a renderer, which may open no files: ``file`` is a descriptor."""
 
     file: int
     format: str
@@ -60,7 +60,7 @@ def filled(folder: Path | None, fill: Callable[[BinaryIO], object] = lambda file
                 file.flush()
                 file.seek(0)
             except OSError:
-                # Closing it writes once more what a full disk did not take, and would fail in the place of this error.
+                # Closing writes the rest to the full disk once more, and that error would hide this one.
                 with contextlib.suppress(OSError):
                     file.close()
                 raise

@@ -12,7 +12,7 @@ from docparser.errors import DataDirFull, StorageUnavailable
 from docparser.jobs.storage.transaction import Database
 
 POLL_S = 0.2
-EACH_S = 0.005  # between two watchers: each asks the database, and five hundred at once would keep all others waiting
+EACH_S = 0.005  # between two watchers: each asks the database, and five hundred at once would make everybody wait
 
 
 class Changes:

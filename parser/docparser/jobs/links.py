@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Addresses of results: they work without a key, cannot be guessed, and expire (PARSER_RESULT_URL_HOURS).
 
-Keys sign them: ``links.key`` signs, and those before it verify what they signed.
+``links.key`` signs them. Earlier keys still verify the addresses that they signed.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class LinkKeys:
         self._files = files
 
     def newest(self) -> bytes:
-        """The key that signs, made by whichever process comes first."""
+        """The key that signs. The first process makes it."""
         while (key := self._files.read(FILE)) is None:
             self._files.create(FILE, secrets.token_bytes(KEY_BYTES))
         return key
@@ -47,7 +47,7 @@ class LinkKeys:
     def rotate(self, lifetime_s: float) -> int:
         """Make a new key; the old one verifies for ``lifetime_s`` more seconds. Returns the end of that time.
 
-        Killed between the two steps, the old key is there twice, which harms nothing.
+        If the process is killed between the two steps, the old key is there twice, which is harmless.
         """
         until = math.ceil(time.time() + lifetime_s)
         self._files.replace(f"{FILE}.until-{until}-{secrets.token_hex(4)}", self.newest())
@@ -74,13 +74,14 @@ class Links:
         self._lifetime_s = lifetime_s
 
     def path(self, job_id: str, name: str) -> str:
-        """The address below the service's root of what ``name`` says: ``result.jsonl``, ``pages/3/picture.jpg``."""
+        """The address of a result below the service's root. ``name`` is ``result.jsonl``, or like
+        ``pages/3/picture.jpg``."""
         expires = (int(time.time() + self._lifetime_s) // STEP_S + 1) * STEP_S
         return self.path_with(f"{expires}-{sign(self._keys.newest(), job_id, expires)}", job_id, name)
 
     @staticmethod
     def path_with(permission: str, job_id: str, name: str) -> str:
-        """The same with a permission that was given before: what an address opens must not live longer than it."""
+        """The same with a permission that was given before: no address inside a result may outlive the result's own."""
         return f"{PREFIX}/{job_id}/{permission}/{name}"
 
     def check(self, job_id: str, permission: str) -> int:
@@ -96,7 +97,7 @@ class Links:
         return int(left)
 
     def _signed(self, signature: str, job_id: str, expires: int) -> bool:
-        # All keys are compared, so the time says nothing about which one fits.
+        # All keys are compared, so that the time does not tell which one fits.
         fits = [
             hmac.compare_digest(signature, sign(key, job_id, expires)) and expires <= until
             for key, until in self._keys.all()

@@ -15,17 +15,15 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from docparser.errors import StorageDamaged
 from docparser.parsing.result import PageOutcome
 
 NAME = re.compile(r"[A-Za-z0-9._-]{1,150}")
-FROZEN = "frozen"  # how the names of a page's files begin that wait for joining, see page.frozen
-FROZEN_PAGE = "frozen.json"  # older releases kept a pickle, which nothing reads any more
+FROZEN = "frozen"  # begins the names of the files that joining needs, see page.frozen
 Address = Callable[[str], str]
 
 
 def pack(outcome: PageOutcome, number: int, models: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, bytes]]:
-    """What is stored of a page that was parsed: ``page.json`` and its files."""
+    """The stored form of a parsed page: ``page.json`` and its files."""
     parsed = outcome.parsed
     assert parsed is not None
     page = {
@@ -44,14 +42,12 @@ def pack(outcome: PageOutcome, number: int, models: Mapping[str, Any]) -> tuple[
 
 
 def frozen_of(files: dict[str, bytes]) -> dict[str, bytes]:
-    """Those of a page's files that joining needs. Raises StorageDamaged if an older release kept the page."""
-    if FROZEN_PAGE not in files:
-        raise StorageDamaged("the stored page is of an older release and cannot be joined; it can be retried")
+    """Those of a page's files that joining needs."""
     return {name: content for name, content in files.items() if name.startswith(FROZEN)}
 
 
 def repack(page: dict[str, Any], text: bytes, files: dict[str, bytes]) -> tuple[dict[str, Any], dict[str, bytes]]:
-    """The same with ``text``, which the page got by joining; ``files`` are those from before."""
+    """The stored page with its joined ``text``; ``files`` are those that it had before."""
     entry = json.loads(text)
     new = _take_pictures(entry, page["number"])
     return page | {"entry": page["entry"] | entry}, files | new

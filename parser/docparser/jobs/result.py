@@ -39,8 +39,8 @@ class Damage:
         )
 
     def found(self, job_id: str, step: Step, words: str) -> Step | None:
-        """While a result was read: the page fails, and can be retried. Returns the newer one, which does not fail, if
-        it was replaced meanwhile. Raises StorageUnavailable if the storage is away."""
+        """A page was damaged when its result was read. It fails, and can be retried. If it was replaced meanwhile, it
+        does not fail, and the newer page is returned. Raises StorageUnavailable if the storage is away."""
         self._files.make_sure()
         newer = self._queue.damaged(job_id, step, words)
         if newer is None:
@@ -48,8 +48,8 @@ class Damage:
         return newer
 
     def before_joining(self, claim: Claim, pages: dict[int, str]) -> bool:
-        """Of these pages, by number, with the words: they are read again, and joined after that. False if the step no
-        longer belongs to this process."""
+        """These pages, by number and with the reason, were damaged before joining. They are read again, and joined
+        after that. False if the step no longer belongs to this process."""
         for number, words in pages.items():
             self._say(claim.job.id, number, words)
         return self._queue.read_again(claim, pages)
@@ -152,11 +152,10 @@ class Results:
                 found = with_addresses(stored["entry"], lambda name: address(f"pages/{step.number}/{name}"))
                 entry = cast(PageEntry, found)
                 models, error = stored["models"], None
-                # Older releases kept notes of blocks as "notes", and none of pages.
-                if of_blocks := stored.get("block_notes", stored.get("notes")):
-                    report["blocks"] = of_blocks
-                if of_page := stored.get("page_notes"):
-                    report["notes"] = of_page
+                if stored["block_notes"]:
+                    report["blocks"] = stored["block_notes"]
+                if stored["page_notes"]:
+                    report["notes"] = stored["page_notes"]
         if error:
             report["error"] = error
         partial = not job.state.ended or "error" in report or "blocks" in report

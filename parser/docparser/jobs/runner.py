@@ -32,7 +32,7 @@ log = logging.getLogger(__name__)
 POLL_S = 0.5  # between two looks for work and for cancelled jobs, which other processes may have received
 RECLAIM_S = 5.0  # between two looks for dead processes
 SWEEP_S = 60.0  # between two looks for jobs whose retention ended
-PAUSE_S = 1.0  # between two looks whether models or disk are back
+PAUSE_S = 1.0  # between two checks whether models and disk are back
 WATCHED_STEPS = 8  # begun steps of a client whose documents are slow to read
 
 
@@ -85,7 +85,7 @@ class JobRunner:
 
     @property
     def paused_by(self) -> str:
-        """What keeps this process from working on jobs, in words; "" if nothing does."""
+        """Why this process cannot work on jobs, in words; "" if it can."""
         return self._paused_by
 
     async def _work(self) -> None:
@@ -113,12 +113,12 @@ class JobRunner:
             self._awake.clear()
 
     def _has_room(self) -> bool:
-        """Steps of clients whose documents are slow to read do not count: they must not keep those of others out."""
+        """Steps of clients with slow documents do not count, so that they never keep other clients' steps out."""
         return sum(not self._service.watches(claim.job.flow) for claim in self._running.values()) < self._max_running
 
     def _wanted(self) -> Wanted:
-        """No further step of clients that have enough of them; and of bulk jobs none for the last place, which is kept
-        for an interactive one."""
+        """No further step of a client that has enough, and no bulk step for the last place, which is kept for an
+        interactive one."""
         begun = Counter(claim.job.flow for claim in self._running.values())
         full = [flow for flow, steps in begun.items() if steps >= WATCHED_STEPS and self._service.watches(flow)]
         if sum(steps for flow, steps in begun.items() if is_bulk(flow)) >= max(1, self._max_running - 1):
@@ -177,7 +177,7 @@ class JobRunner:
             try:
                 await action()
             except StorageUnavailable:
-                pass  # the keeper says it once
+                pass  # the keeper reports it once
             except ParserError as exc:
                 log.error("%s", exc)
             except Exception:

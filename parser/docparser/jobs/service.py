@@ -41,7 +41,7 @@ from docparser.settings import Settings
 log = logging.getLogger(__name__)
 
 WATCH_S = 1.0  # between two looks at the data directory
-# Of a job's row, what its folder keeps too.
+# The columns of a job's row that its folder keeps too.
 LASTING = "owner flow batch_id model file_name format options page_ranges created callback".split()
 
 
@@ -141,7 +141,7 @@ class JobService:
         self.store.check_room()
 
     async def check_presence(self) -> None:
-        """Raises VlmUnavailable if a job would wait for a VLM that has long been away, and the operator wants none to
+        """Raises VlmUnavailable if the VLM has been away for so long that the operator wants no new jobs
         (PARSER_JOB_VLM_AWAY_MINUTES)."""
         if minutes := self._settings.job_vlm_away_minutes:
             await self._readiness.check_presence(minutes * 60)
@@ -156,8 +156,8 @@ class JobService:
         return callback_body(delivery, self.links.path, self._settings.public_url)
 
     def keep(self, submission: Submission, owner: str, flow: str, base: str) -> str:
-        """Keep a submission; when this returns, it survives whatever its disk survives. Returns the job's id. ``base``
-        is this service's address as the client reached it.
+        """Keep a submission. When this returns, the job is on the disk. Returns the job's id. ``base`` is this
+        service's address as the client reached it.
 
         Raises InvalidRequest for a task that the VLM does not know; StorageUnavailable, DataDirFull, QueueFull,
         KeyReused, QuotaExceeded.
@@ -215,8 +215,8 @@ class JobService:
         return kept
 
     def notes(self, model: str, options: dict[str, Any]) -> list[str]:
-        """What a client is told of the model that it asked for, and of options without effect."""
-        with contextlib.suppress(InvalidRequest, ValidationError):  # of a job that was kept with another model
+        """Notes for the client about the model that it asked for, and about options without effect."""
+        with contextlib.suppress(InvalidRequest, ValidationError):  # the job was submitted to another model
             told = self._service.notes(ParseOptions.model_validate(options))
             return [*filter(None, [self.model.note(model)]), *told]
         return []

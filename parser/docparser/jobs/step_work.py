@@ -45,10 +45,10 @@ from docparser.parsing.service import ParseService
 log = logging.getLogger(__name__)
 
 PAUSE_S = 1.0  # between two tries to tell the queue
-BLOCK_TRIES = 3  # of a page of which the VLM did not answer for some blocks
+BLOCK_TRIES = 3  # for a page, while the VLM leaves some of its blocks unanswered
 BLOCK_PAUSE_S = 5.0
 SUSPECT = 3
-ABSENCES = 30  # as often as the service itself may end with a page (``jobs/storage/queue``)
+ABSENCES = 30  # the service itself may end as often with a page (``jobs/storage/queue``)
 GONE = "the document is missing where jobs are kept; submit it again"
 
 # The service cannot work now, whatever the page; the step is tried again when it can.
@@ -56,12 +56,12 @@ RETRY_LATER = (NotReady, DataDirFull, StorageUnavailable)
 
 
 class Suspects:
-    """Pages that the VLM went away with: most are innocent, one may end the server each time.
+    """Pages that were at work when the VLM went away. Most are innocent, but one may end the server each time.
 
-    A page that is begun finds the VLM there (``jobs/runner``). If it is away at the end, the page is one of those that
-    the VLM had in work. After SUSPECT absences a page is parsed alone among its kind, so that innocent pages leave the
-    company of a guilty one. After ABSENCES it is given up, or one page would keep a server from all others for ever.
-    Belongs to one process, and forgets with it.
+    A page is begun only while the VLM is there (``jobs/runner``). If the VLM is away at the page's end, the page is a
+    suspect. After SUSPECT absences it is parsed with no other suspect beside it, so that innocent pages are cleared.
+    After ABSENCES it is given up: one page must not take the server from all others for ever. Each process has suspects
+    of its own.
     """
 
     def __init__(self) -> None:
@@ -70,7 +70,7 @@ class Suspects:
 
     @contextlib.asynccontextmanager
     async def turn(self, claim: Claim) -> AsyncIterator[None]:
-        """Parse the page inside: at once, or when no other suspect is being parsed."""
+        """Parse the page inside. A suspect waits until no other one is being parsed."""
         if self._absences[claim.job.id, claim.number] < SUSPECT:
             yield
             return
@@ -78,7 +78,7 @@ class Suspects:
             yield
 
     def guilty(self, claim: Claim) -> bool:
-        """Count an absence; whether the page is to be given up."""
+        """Count an absence. Returns whether to give the page up."""
         self._absences[claim.job.id, claim.number] += 1
         if self._absences[claim.job.id, claim.number] < ABSENCES:
             return False
@@ -94,7 +94,7 @@ class Suspects:
 
 
 class StepWork:
-    """``pause``: is told why no step can be worked on now."""
+    """``pause`` is called with the reason why no step can be worked on now."""
 
     def __init__(
         self,
@@ -119,10 +119,10 @@ class StepWork:
         self._flows: dict[str, Flow] = {}
 
     async def do(self, claim: Claim) -> None:
-        """One step from claim to end, which the queue is told of. Raises CancelledError only."""
+        """Do one step, and tell the queue how it ended. Raises CancelledError only."""
         try:
             options = ParseOptions.model_validate(claim.job.options)
-        except ValidationError as exc:  # kept by a release that allowed more
+        except ValidationError as exc:  # kept by an earlier release, which allowed more
             words = f"optionalPayload: {describe_errors(exc.errors())}"
             return await self._keep_trying(self._queue.fail, claim, "InvalidJob", words, join=False)
         join = options.restructurePages
@@ -151,7 +151,7 @@ class StepWork:
             await self._fail(claim, "InternalError", words, join)
 
     async def _fail(self, claim: Claim, kind: str, words: str, join: bool) -> None:
-        """The page failed, unless the place that its document lies in cannot be used: then it is tried again."""
+        """The page failed. If its document's place cannot be used, it is tried again instead."""
         try:
             await asyncio.to_thread(self._files.check)
         except StorageUnavailable as exc:
@@ -161,7 +161,7 @@ class StepWork:
             await self._keep_trying(self._queue.fail, claim, kind, words, join=join)
 
     async def _after_absence(self, claim: Claim, exc: VlmUnavailable, join: bool) -> None:
-        """The page waits for the VLM, however long that takes, unless the VLM went away with it time and again."""
+        """The page waits for the VLM as long as needed. It fails if the VLM went away with it ABSENCES times."""
         if self._suspects.guilty(claim):
             words = f"The VLM server went away {ABSENCES} times while it had this page. {exc}"
             await self._keep_trying(self._queue.fail, claim, "VlmUnavailable", words, join=join)
@@ -183,7 +183,7 @@ class StepWork:
 
     async def _open(self, claim: Claim, join: bool) -> None:
         async with self._document(claim) as document:
-            await asyncio.to_thread(self._files.forget_unsure, claim.job.id)  # it has a row
+            await asyncio.to_thread(self._files.forget_unsure, claim.job.id)  # the claim proves its row
             count = await self._service.count_pages(document, self._flow(claim))
         numbers = select_pages(claim.job.page_ranges, count)
         job = claim.job
@@ -208,7 +208,7 @@ class StepWork:
             words = f"The VLM server failed on every block: {outcome.parsed.block_notes[0]['message']}"
             return await asyncio.to_thread(self._queue.fail, claim, "VlmUnavailable", words, join=join)
         models = await self._readiness.models_in_use()
-        # A page that was read is not read again because the place for it, or the database, is away.
+        # While the storage or the database is away, keep the page and try again: reading costs more than waiting.
         record = await self._keep_trying(self._keep, claim, outcome, models)
         if not await self._keep_trying(self._queue.finish, claim, record, join=join):
             await asyncio.to_thread(self._files.remove_page, claim.job.id, record.folder)
@@ -231,7 +231,7 @@ class StepWork:
         frozen = [pages.frozen_of(files) for _, files in read]
         texts, notes = await self._service.join(frozen, options, self._flow(claim))
         for place, note in notes:
-            read[place][0].setdefault("block_notes", []).append(note)
+            read[place][0]["block_notes"].append(note)
         records = {}
         for (step, _), (page, files), text in zip(steps, read, texts, strict=True):
             new, files = pages.repack(page, text, files)
@@ -240,7 +240,7 @@ class StepWork:
         await asyncio.to_thread(self._replace, claim, steps, records, replaced)
 
     def _read_again(self, claim: Claim, steps: list[tuple[Step, str]], damaged: dict[int, str]) -> None:
-        """The rows, then the folders; in one call, which goes on where the task is cancelled."""
+        """Reset the rows, then remove the folders. It is one call, which a cancelled task does not interrupt."""
         if self._damage.before_joining(claim, damaged):
             for step, folder in steps:
                 if step.number in damaged:
@@ -249,7 +249,8 @@ class StepWork:
     def _replace(
         self, claim: Claim, steps: list[tuple[Step, str]], records: dict[int, PageRecord], replaced: int
     ) -> None:
-        """The rows, then the folders that they do not name: the joined ones if the step was lost meanwhile."""
+        """Change the rows, then remove the folders that no row names. If the step was lost meanwhile, these are the
+        joined ones."""
         joined = self._queue.joined(claim, records, replaced)
         for folder in [folder for _, folder in steps] if joined else [record.folder for record in records.values()]:
             self._files.remove_page(claim.job.id, folder)
@@ -257,17 +258,14 @@ class StepWork:
     def _read(
         self, claim: Claim, steps: list[tuple[Step, str]]
     ) -> tuple[list[tuple[dict[str, Any], dict[str, bytes]]], dict[int, str]]:
-        """The finished pages and their files, and why some cannot be joined, by number."""
+        """The finished pages with their files; and for damaged pages, by number, the reason."""
         read, damaged = [], {}
         for step, folder in steps:
             try:
-                page, files = self._files.read_page(claim.job.id, folder, step.sha256)
-                pages.frozen_of(files)
+                read.append(self._files.read_page(claim.job.id, folder, step.sha256))
             except StorageDamaged as exc:
                 damaged[step.number] = str(exc)
                 self._files.make_sure()
-            else:
-                read.append((page, files))
         return read, damaged
 
     @contextlib.asynccontextmanager
@@ -281,11 +279,11 @@ class StepWork:
             yield Document(str(path), claim.job.format)
 
     def _flow(self, claim: Claim) -> Flow:
-        """One flow per client: all its jobs together take turns like one request."""
+        """A client's flow: all its jobs together take turns like one request."""
         return self._flows.setdefault(claim.job.flow, Flow(claim.job.flow))
 
     def keep_flows(self, names: Iterable[str]) -> None:
-        """Of clients that have no steps any more nothing is kept."""
+        """Drop the flows of clients without steps."""
         for name in self._flows.keys() - set(names):
             del self._flows[name]
 

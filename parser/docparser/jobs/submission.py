@@ -87,9 +87,9 @@ class Submission:
 def check_submission(
     fields: dict[str, Any], document: BinaryIO, *, file_name: str, idempotency_key: str | None, served: ServedModel
 ) -> Submission:
-    """``fields`` are those of the request besides the document. Blocks; raises InvalidJob."""
+    """``fields`` are the request's fields besides the document. Blocks; raises InvalidJob."""
     for field, value in fields.items():
-        # A form may name a charset that decodes to what no file and no database can hold.
+        # A form may name a charset whose text no file and no database can hold.
         if isinstance(value, str) and not strict_json.is_text(value):
             raise InvalidJob(f"{field[:40]!r}: expected text; it has an unpaired surrogate; send valid Unicode")
     model = fields.get("model")
@@ -118,7 +118,7 @@ def check_submission(
     document.seek(0)
     # Every binary file has readinto; typing.BinaryIO does not declare it.
     digest = hashlib.file_digest(document, "sha256")  # type: ignore[arg-type]
-    told = [*filter(None, [callback_url, priority])]  # without them, the fingerprint is that of older releases
+    told = [*filter(None, [callback_url, priority])]  # an option that is not given leaves the fingerprint as it is
     digest.update(json.dumps([model, options, ranges, batch_id, *told], sort_keys=True).encode())
     document.seek(0)
     return Submission(

@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Makes the graph of a layout model: ``python -m docparser.layout.conversion MODEL_DIR OUT``.
 
-It runs in a process of its own, because Paddle and the graph together take 1.6 GiB once (published size), and because
-what goes wrong in either's code ends this process alone. Exit status 3: the model cannot be converted; standard output
-says why in one line.
+It runs in a process of its own: Paddle and the graph together take 1.6 GiB once (published size), and a crash in
+either's code ends this process alone. Exit status 3: the model cannot be converted; standard output says why in one
+line.
 
 Before a graph is kept, it must give the values that Paddle gives on one drawn page. Two engines round differently, so
 where a program decides (which queries are the best, which pixel a corner lies on), a difference of 1e-7 can become
 another block. Therefore the two are compared in pieces: Paddle runs the program and tells every decision, too; the
-translated program goes on from Paddle's decisions. What it would have decided itself is compared as well, and must be
-the same nearly everywhere.
+translated program goes on from Paddle's decisions. Its own decisions are compared as well, and must be the same nearly
+everywhere.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ from docparser.layout.translation import Translation, translate
 from paddle_program.parameters import BadParameters
 from paddle_program.program import Operation, Program, Type, UnknownProgram, model_files, read_program
 
-#: The largest difference from Paddle's value, as a share of the largest value of the same tensor; of a table like that
-#: of the boxes, whose columns are of different kinds, of the same column.
+#: The largest difference from Paddle's value, as a share of the largest value in the same tensor; in a table, whose
+#: columns are of different kinds, in the same column.
 TOLERANCE = 1e-3
-#: Of decisions about each element, the share that must be the same.
+#: The share of decisions that must be the same.
 SAME = 0.98
 SORTING = {"argsort", "topk"}
 STEPS = {"ceil", "floor", "floor_divide", "remainder"}
@@ -48,7 +48,7 @@ def run_in_paddle(
 ) -> tuple[list[np.ndarray], dict[int, np.ndarray]]:
     """The program's results, and the values with these numbers.
 
-    Paddle gives what the program fetches, so the program gets further operations of that kind.
+    Paddle returns only fetched values, so the program gets further fetching operations.
     """
     from paddle import inference
 
@@ -65,7 +65,7 @@ def run_in_paddle(
         config.set_cpu_math_library_num_threads(1)
         config.enable_new_ir(True)
         config.enable_new_executor()
-        config.delete_pass("common_subexpression_elimination_pass")  # it makes one of two results that are equal
+        config.delete_pass("common_subexpression_elimination_pass")  # it would merge two equal results
         config.disable_glog_info()
         predictor = inference.create_predictor(config)
     for name in predictor.get_input_names():
@@ -77,7 +77,8 @@ def run_in_paddle(
 
 
 def _fetch_also(operations: list[dict[str, Any]], numbers: list[int]) -> dict[int, int]:
-    """Add to ``operations``; returns the column of each number, of those that the program fetches itself its own."""
+    """Add fetching operations; returns the column of each number. Values that the program fetches itself keep
+    theirs."""
     outputs = [operation["O"] if isinstance(operation["O"], list) else [operation["O"]] for operation in operations]
     types = {output["%"]: output["TT"] for group in outputs for output in group}
     fetches = [operation for operation in operations if operation["#"] == "1.fetch"]
@@ -115,7 +116,7 @@ class Decision:
 
 
 def decisions(program: Program) -> list[Decision]:
-    """Those that depend on the page."""
+    """The decisions that depend on the page."""
     types: dict[int, Any] = {}
     from_page: set[int] = set()
     found = []
@@ -131,7 +132,7 @@ def decisions(program: Program) -> list[Decision]:
 
 
 def _jumps(operation: Operation, inputs: list[object]) -> bool:
-    if operation.name in SORTING:  # of equal numbers, too, any may come first
+    if operation.name in SORTING:  # equal numbers may also come in any order
         return True
     result = operation.types[0]
     steps = operation.name in STEPS or isinstance(result, Type) and not _is_real(result)
@@ -182,7 +183,7 @@ def check(program: Program, model: Path, parameters: Path, inputs: dict[str, np.
 def _follow(
     program: Program, found: list[Decision], inputs: dict[str, np.ndarray], decided: dict[int, np.ndarray]
 ) -> tuple[list[np.ndarray], dict[int, np.ndarray]]:
-    """The translated program's results, where it goes on from ``decided``; and by number what it would have decided."""
+    """The translated program's results if it goes on from ``decided``, and by number its own decisions."""
     by_outputs = {decision.outputs for decision in found}
     own: dict[int, Any] = {}
     given: dict[str, Any] = {}

@@ -21,7 +21,7 @@ class Engine:
             "INFERENCE_PRECISION_HINT": "f32",
             "INFERENCE_NUM_THREADS": threads,
             "NUM_STREAMS": 1,
-            # The service says on which cores its processes run, and may have them changed.
+            # The service chooses the cores of its processes, and may change them.
             "ENABLE_CPU_PINNING": False,
         }
         self._compiled = core.compile_model(read, "CPU", options)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The graphs of layout models, made once, for all worker processes and starts.
 
-Below the folder, one folder for each model, named by the checksum of what a graph is made from: the model's files, this
-package, OpenVINO's version. It holds the graph and its checksums, or ``refused.txt`` with the reason why there is none.
+Each model has a folder, named by a checksum of everything that shapes its graph: the model's files, this package,
+OpenVINO's version. It holds the graph and its checksums, or ``refused.txt`` with the reason why there is none.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ log = logging.getLogger(__name__)
 
 GRAPH, WEIGHTS, SUMS, REFUSAL = "graph.xml", "graph.bin", "SHA256SUMS", "refused.txt"
 REFUSED = 3  # exit status of the conversion
-#: A conversion that failed is tried again after this time: memory or time may have been short.
+#: A failed conversion is tried again after this time: memory or time may have been short.
 REFUSAL_HOLDS_S = 24 * 3600.0
-#: Graphs of models that nobody has loaded for so long are removed when another one is made.
+#: A new graph removes those that nobody has loaded for so long.
 UNUSED_S = 30 * 24 * 3600.0
 
 
@@ -51,7 +51,7 @@ class GraphCache:
             entry = self._folder / key_of(model_dir)
             self._folder.mkdir(parents=True, exist_ok=True)
             if not _is_whole(entry):
-                with self._lock():  # of several workers, one makes it
+                with self._lock():  # one of several workers makes it
                     self._make(entry, model_dir)
             os.utime(entry)
             return entry / GRAPH
@@ -138,7 +138,7 @@ def _raise_refusal(path: Path) -> None:
 
 
 def _write_through(folder: Path) -> None:
-    """To the disk, so that a power cut leaves no half of it behind under its name."""
+    """Flush it to the disk, so that a power cut leaves no half of a graph under its name."""
     for path in [*folder.iterdir(), folder]:
         descriptor = os.open(path, os.O_RDONLY)
         try:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The client of the layout server (LAYOUT_URL). It says when there is no answer, and the caller's own engine goes on.
 
-While the server is away it is asked again after pauses that grow, by one page at a time; all others do not wait for it.
-One that was gone is also asked for its health, so that what is told of it does not wait for the next page.
+While the server is away, one page at a time retries it after growing pauses. Other pages go straight to the CPU. A
+server that could not be reached is also asked for its health, so that its return is known before the next page.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class LayoutServer:
     now, or empty."""
 
     def __init__(self, url: str, model_dir: Path, timeout_s: float) -> None:
-        """``model_dir`` is the model that the server has to have. Raises OSError."""
+        """``model_dir`` has the model that the server must have too. Raises OSError."""
         self.url = url
         self._address = urlsplit(url)
         self._timeout_s = timeout_s
@@ -93,7 +93,8 @@ class LayoutServer:
                 return True
             if time.monotonic() < self._next_try:
                 return False
-            self._next_try = time.monotonic() + self._timeout_s + CONNECT_TIMEOUT_S  # others do not wait
+            # One page asks; the others go to the CPU meanwhile.
+            self._next_try = time.monotonic() + self._timeout_s + CONNECT_TIMEOUT_S
             return True
 
     def _lose(self, exc: Exception) -> None:
@@ -142,7 +143,7 @@ class LayoutServer:
             try:
                 return self._exchange(kept, body)
             except (ConnectionError, http.client.BadStatusLine):
-                kept.close()  # the server may have closed it meanwhile; a new one tells
+                kept.close()  # the server may have closed it meanwhile; a new connection tells
         return self._exchange(self._connect(), body)
 
     def _connection(self) -> http.client.HTTPConnection:

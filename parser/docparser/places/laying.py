@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """A text laid onto the lines that were found for it: which words stand on which line, and on which ink.
 
-How wide a word is in print is known nearly; between words there is white, and inside of them next to none. Of all ways
-to cover the ink of the lines with the words in order, the likeliest is taken: by sums of squares, line by line, with a
-few of the best beginnings of each (a beam).
+A word's printed width is known approximately. White space separates words and is nearly absent inside them. Of all ways
+to cover the ink of the lines with the words in order, the likeliest is taken: by least sums of squares, line by line,
+keeping a few of the best beginnings of each (a beam).
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ from docparser.places.atoms import Atom, atoms_of, is_right_to_left, part_of, te
 from docparser.places.box import Box, around
 from docparser.places.ink import Line, Row, cut, length, row_of
 
-# What is unlikely, in squares of how far a width is off.
+# Costs of unlikely layouts, in squares of a width's deviation.
 SKIPPED_RUN, MOST_SKIPPED = 7.0, 2  # ink at an end of a line without a word: a mark before an item, dirt
-SKIPPED_INK, SKIPPED_EM = 6.0, 0.3  # words' ink without a word, or a line, and each em of it
+SKIPPED_INK, SKIPPED_EM = 6.0, 0.3  # ink of words that gets no word, or a line without any, and each em of it
 SKIPPED_WORD, LEFT_EM = 2.0, 3.0  # a word without ink, and each em of it
 HYPHENATED, BROKEN = 1.0, 4.0  # a word on two lines: with a hyphen at the line's end, and without one
 GOOD = 1.0  # of a text, for each of its atoms: no further look is needed
-LEAST_EM = 4.0  # pixels; the text of smaller print is that of something else
+LEAST_EM = 4.0  # pixels; smaller print has a text of its own
 HEIGHT = 0.92  # ems of a line's ink
 TRUSTED = 3.0  # of a line, for each of its atoms
 PARTED = 1.0  # white that is no less likely between words
-TOO_WIDE = 4.0  # times as far off as a width may be
+TOO_WIDE = 4.0  # deviations of a width, at most
 LONGER = 1.35  # a line holds no more words than these many times its ems
 
 LEAST_PART = 2  # letters of a word on either line
@@ -80,8 +80,8 @@ class Effort:
 
 
 class _Look(NamedTuple):
-    """How far is looked: a beginning that is so much ``worse`` than the best is let go, and ``beam`` are kept. With
-    ``skips``, words may have no ink, and ink no words, anywhere on a line."""
+    """How wide the search is: beginnings that cost ``worse`` more than the best are dropped, and ``beam`` of the rest
+    are kept. With ``skips``, words may have no ink, and ink no words, anywhere on a line."""
 
     effort: Effort
     worse: float
@@ -90,7 +90,7 @@ class _Look(NamedTuple):
 
 
 class _State(NamedTuple):
-    """Lines up to here: ``cost`` of all; of the last its path, and what it costs."""
+    """The lines so far: the ``cost`` of all, and the path and cost of the last."""
 
     cost: float
     earlier: _State | None
@@ -99,9 +99,9 @@ class _State(NamedTuple):
 
 
 def lay(text: str, lines: Sequence[Line], effort: Effort, skipped: Sequence[tuple[int, int]] = ()) -> list[Laid]:
-    """In order, each word once, a broken one in its parts; what the ink does not bear out is dealt out by lengths, and
-    so is all once the page's ``effort`` is spent. Empty without lines. ``skipped``: ranges of ``text`` that are not
-    printed."""
+    """The words in order, each once, a broken one in its parts. Text that the ink does not bear out is placed by
+    lengths, and so is all text once the page's ``effort`` is spent. Empty without lines. ``skipped``: ranges of
+    ``text`` that are not printed."""
     atoms = atoms_of(text, skipped)
     if not lines or not atoms:
         return []
@@ -119,12 +119,12 @@ def lay(text: str, lines: Sequence[Line], effort: Effort, skipped: Sequence[tupl
 
 
 def is_broken(before: Laid, laid: Laid) -> bool:
-    """Whether the two, of which one follows the other, are parts of one word, on two lines."""
+    """Whether two neighbours are parts of one word, on two lines."""
     return before.word and laid.word and before.end == laid.start and before.line != laid.line
 
 
 def _written(text: str, atoms: list[Atom]) -> list[list[Atom]]:
-    """By the line ends that the text has."""
+    """The atoms of each line, by the line ends in the text."""
     rows: list[list[Atom]] = []
     before = 0
     for atom in atoms:
@@ -136,7 +136,7 @@ def _written(text: str, atoms: list[Atom]) -> list[list[Atom]]:
 
 
 def _on(text: str, atoms: list[Atom], lines: Sequence[Line], first: int, effort: Effort) -> list[Laid]:
-    """On all ``lines``, of which ``first`` is the number of the first."""
+    """Lay the atoms on all ``lines``, which are numbered from ``first``."""
     ideographs, backwards = not all(atom.word for atom in atoms), is_right_to_left(text)
     found: list[tuple[float, Place, _State, list[Row]]] = []
     for em, look in _looks(atoms, lines, effort):
@@ -154,7 +154,8 @@ def _on(text: str, atoms: list[Atom], lines: Sequence[Line], first: int, effort:
 
 
 def _looks(atoms: Sequence[Atom], lines: Sequence[Line], effort: Effort) -> Iterator[tuple[float, _Look]]:
-    """Ems in pixels, by all that is printed and all that is said, else by the height of the lines; each with a look."""
+    """Guesses of an em in pixels, each with a look: from the lengths of print and text, then from the height of the
+    lines."""
     by_text = max(sum(map(length, lines)) / max(sum(map(_room, atoms)), 0.1), 0.1)
     near, far = _Look(effort, 10.0, 5, skips=False), _Look(effort, 16.0, 10, skips=True)
     if by_text >= LEAST_EM:
@@ -178,7 +179,7 @@ def _best(text: str, atoms: list[Atom], rows: Sequence[Row], look: _Look) -> tup
 
 
 def _whole(atoms: list[Atom], laid: list[Laid]) -> Iterator[Laid]:
-    """With the words for which no ink was found, beside those before them."""
+    """Adds the words without ink, each beside the one before it."""
     at, before = 0, laid[0]
     for atom in atoms:
         done = atom.start

@@ -48,7 +48,7 @@ class PostgresDatabase:
     """Methods raise StorageUnavailable, and DataDirFull where the database's disk is full."""
 
     refusals: tuple[type[Exception], ...] = (psycopg.IntegrityError, psycopg.DataError)
-    """What a statement with values that no row may have raises."""
+    """The exceptions of a statement whose values no row may have."""
 
     def __init__(self, url: str) -> None:
         """Connects when it is used. Raises NotReady if ``url`` cannot be read."""
@@ -140,7 +140,7 @@ class PostgresDatabase:
 
     @contextlib.contextmanager
     def _connection(self, begin: str) -> Iterator[psycopg.Connection[Row]]:
-        """A connection in a transaction that has begun; what the body leaves open is undone."""
+        """A connection with an open transaction, which is undone unless the body ends it."""
         with self._places, self._named_errors():
             connection = self._begun(begin)
             try:
@@ -149,7 +149,7 @@ class PostgresDatabase:
                 self._give_back(connection)
 
     def _begun(self, begin: str) -> psycopg.Connection[Row]:
-        """One that lay idle, unless it broke meanwhile; else a new one."""
+        """An idle connection that still works, else a new one."""
         while True:
             with self._lock:
                 if not self._free:

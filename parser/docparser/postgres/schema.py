@@ -2,8 +2,8 @@
 """The tables in PostgreSQL, in versions that follow each other.
 
 A parser brings an older schema up to date when it starts. So that two releases can run side by side during an upgrade,
-a migration only adds: the older release goes on with a newer schema. One that an older release could not live with
-raises OLDEST too; from then on older releases refuse the database.
+a migration only adds: the older release goes on with a newer schema. A migration that an older release could not live
+with also raises OLDEST; older releases then refuse the database.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 import time
 
 from docparser.errors import Incompatible
-from docparser.job_tables import CALLBACKS, FIRST, LISTS, TRACES
+from docparser.job_tables import JOBS
 from docparser.postgres.transaction import PostgresTransaction
 
 QUOTAS = """
@@ -21,21 +21,22 @@ CREATE TABLE used (
 CREATE TABLE charged (reference TEXT, quota TEXT, ends BIGINT, PRIMARY KEY (reference, quota));
 CREATE SEQUENCE clock
 """
-MIGRATIONS: tuple[str, ...] = (FIRST + CALLBACKS + QUOTAS, LISTS, TRACES)  # the n-th leads to version n
+MIGRATIONS = {3: JOBS + QUOTAS}  # by the version that each leads to, in order
 OLDEST = 1  # version that a release must know to use the newest schema
 VERSION_TABLE = "docparser_schema"
 LOCK = 0x444A4F4253  # any number that is the same in all parsers
 
 
-def upgrade(transaction: PostgresTransaction, migrations: tuple[str, ...] = MIGRATIONS, oldest: int = OLDEST) -> int:
-    """Bring the schema up to date; returns its version before. One parser does it, others wait for it. Raises
+def upgrade(transaction: PostgresTransaction, migrations: dict[int, str] = MIGRATIONS, oldest: int = OLDEST) -> int:
+    """Bring the schema up to date; returns the version that it had. One parser does this while the others wait. Raises
     Incompatible."""
     transaction.execute("SELECT pg_advisory_xact_lock(?)", (LOCK,))
-    before = check(transaction, len(migrations))
-    if before >= len(migrations):
+    newest = max(migrations)
+    before = check(transaction, newest)
+    if before >= newest:
         return before
-    for migration in migrations[before:]:
-        for statement in migration.split(";\n"):
+    for version, migration in migrations.items():
+        for statement in migration.split(";\n") if version > before else ():
             transaction.execute(statement)
     if before == 0:
         # Numbers of changes rise beyond those of a database that this one replaces: watchers compare them.
@@ -43,12 +44,12 @@ def upgrade(transaction: PostgresTransaction, migrations: tuple[str, ...] = MIGR
         transaction.execute(
             f"CREATE TABLE {VERSION_TABLE} (version INTEGER NOT NULL, oldest INTEGER NOT NULL, place TEXT)"
         )
-        transaction.execute(f"INSERT INTO {VERSION_TABLE} VALUES (?, ?, NULL)", (len(migrations), oldest))
-    transaction.execute(f"UPDATE {VERSION_TABLE} SET version = ?, oldest = ?", (len(migrations), oldest))
+        transaction.execute(f"INSERT INTO {VERSION_TABLE} VALUES (?, ?, NULL)", (newest, oldest))
+    transaction.execute(f"UPDATE {VERSION_TABLE} SET version = ?, oldest = ?", (newest, oldest))
     return before
 
 
-def check(transaction: PostgresTransaction, known: int = len(MIGRATIONS)) -> int:
+def check(transaction: PostgresTransaction, known: int = max(MIGRATIONS)) -> int:
     """The version of the schema, 0 where there is none. Raises Incompatible if this release, which knows version
     ``known``, may not use it."""
     if not _exists(transaction, VERSION_TABLE):
@@ -68,7 +69,7 @@ def check(transaction: PostgresTransaction, known: int = len(MIGRATIONS)) -> int
 
 
 def bind(transaction: PostgresTransaction, place: str, words: str) -> None:
-    """The database belongs to the directory or bucket with the id ``place``, the first that comes; ``words`` name it.
+    """Tie the database to the directory or bucket with the id ``place``, unless it is tied already; ``words`` name it.
 
     Raises Incompatible for another one, in which the documents of its jobs would be missing.
     """

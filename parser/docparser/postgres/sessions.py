@@ -2,9 +2,9 @@
 """Which parsers are alive. Each has a session in which it holds a lock that is named after it; the server drops the
 lock when the session ends, as it does when the process is killed or its machine is gone.
 
-A session also ends when PostgreSQL does, or a network breaks. So a parser counts as dead only when others have looked
-for its session for some seconds, with PostgreSQL there all the time; meanwhile it comes back if it can. A parser that
-stands still keeps its session, and its pages, however long that is.
+A session also ends when PostgreSQL does, or a network breaks. So a parser counts as dead only when others have missed
+its session for some seconds while PostgreSQL was there all the time. Meanwhile it can come back. A parser that stands
+still keeps its session, and its pages, however long that is.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class Sessions:
                     self._session.close()
                     self._session = None
             session = self._database.connect()
-            # The session before has the lock as long as the server has not noticed its end; that is as good.
+            # The previous session holds the lock until the server notices its end, which serves as well.
             row = session.execute("SELECT pg_try_advisory_lock(%s)", (_key(self.name),)).fetchone()
             if row is not None and row[0]:
                 self._session = session
@@ -84,7 +84,7 @@ class Sessions:
             if now - self._looked > GAP_S:
                 self._absent.clear()
             self._looked = now
-            # Also of those that nobody asks about now: they are there.
+            # Names that nobody asks about now are cleared too, once their sessions are there.
             self._absent = {name: since for name, since in self._absent.items() if _key(name) not in held}
             for name in names:
                 if name != self.name and _key(name) not in held:

@@ -42,8 +42,8 @@ def _row_type(names: tuple[str, ...]) -> type[Row]:
 class PostgresTransaction:
     """What the job store does inside one transaction (``jobs.storage.transaction.Transaction``).
 
-    Rows that one statement reads may change before the next, because other parsers write at the same time. So whoever
-    changes a job takes ``lock_job`` first. Locks are taken in this order, and none waits for another in a circle: the
+    Rows that one statement reads may change before the next, because other parsers write at the same time. So every
+    change of a job takes ``lock_job`` first. Locks are taken in this order, and none waits for another in a circle: the
     queue, jobs by their id, flows.
     """
 
@@ -59,7 +59,8 @@ class PostgresTransaction:
         return cursor
 
     def taking(self, table: str) -> tuple[str, ...]:
-        """Ends of the SELECT that takes a row of ``table``: first one that nobody has, then one that gets free."""
+        """Endings of the SELECT that takes a row of ``table``. The first takes a row that nobody holds, the second
+        waits for one."""
         return f" FOR UPDATE OF {table} SKIP LOCKED", f" FOR UPDATE OF {table}"
 
     def lock_job(self, job_id: str) -> None:

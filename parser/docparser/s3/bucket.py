@@ -43,8 +43,8 @@ class Entry:
 class Bucket:
     """``url`` is ``s3://bucket/prefix``. Methods raise StorageUnavailable; any thread may call them.
 
-    Most servers list what was written before. Swift may list it later, and never if it is killed in between: who lists
-    takes what is found, and does not take for missing what is not found.
+    Most servers list every object that was written. Swift may list one late, or never if it is killed in between. So a
+    listing proves presence, never absence.
     """
 
     def __init__(self, url: str, setting: str = SETTING) -> None:
@@ -75,8 +75,8 @@ class Bucket:
             self.put(key, file)
 
     def put_new(self, key: str, content: bytes) -> bool:
-        """Write an object that is not there; False if it is. A server that knows no such request (older than 2024)
-        writes it if it was not there a moment ago."""
+        """Write an object that is not there; False if it is. On a server older than 2024, which knows no such request,
+        it looks first and then writes."""
         try:
             with self._named_errors(expected=(*TAKEN, *UNKNOWN)):
                 self._client.put_object(Bucket=self._bucket, Key=self._prefix + key, Body=content, IfNoneMatch="*")
@@ -147,7 +147,7 @@ class Bucket:
 
     @contextlib.contextmanager
     def _named_errors(self, expected: tuple[str, ...] = ()) -> Iterator[None]:
-        """Turns errors into StorageUnavailable, but answers whose code is ``expected``. It is StorageAway unless the
+        """Turns errors into StorageUnavailable, except answers with an ``expected`` code; into StorageAway unless the
         server refuses."""
         try:
             yield
@@ -170,7 +170,7 @@ def _client() -> Any:
         "response_checksum_validation": "when_required",
     }
     for name in [name for name, value in os.environ.items() if name.startswith("AWS_") and not value]:
-        del os.environ[name]  # compose passes on what is not set as empty, which botocore takes for a value
+        del os.environ[name]  # Compose passes unset variables as empty ones, which botocore takes for values
     session = boto3.session.Session()
     client = session.client("s3", config=botocore.config.Config(**settings))
     if ".amazonaws." not in client.meta.endpoint_url:
@@ -187,7 +187,8 @@ def _no_bucket(exc: botocore.exceptions.ClientError) -> bool:
 
 
 def _refused(exc: Exception) -> bool:
-    """Whether another time would not help. Swift answers NoSuchBucket while the part of it that knows is away."""
+    """Whether trying again would not help. NoSuchBucket is no refusal: Swift answers so while the part of it that knows
+    is away."""
     if not isinstance(exc, botocore.exceptions.ClientError) or _no_bucket(exc):
         return False
     status = exc.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 500)
@@ -195,7 +196,7 @@ def _refused(exc: Exception) -> bool:
 
 
 def _words(exc: Exception) -> str:
-    """What a person can use; never the keys, which no error of botocore holds."""
+    """The error for people. No error of botocore holds the keys."""
     return " ".join(str(exc).split())[:300]
 
 

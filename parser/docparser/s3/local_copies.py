@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What of a bucket is kept here: small files in memory for some seconds, and copies of objects on the local disk.
+"""Local copies of a bucket's contents: small files in memory for some seconds, objects on the disk.
 
 Programs open files, so each object is fetched once while somebody uses it.
 """
@@ -106,7 +106,7 @@ class Copies:
             self._leave(key, copy)
 
     def forget(self, prefix: str) -> None:
-        """Remove what nobody uses of copies whose key begins with ``prefix``."""
+        """Remove unused copies whose key begins with ``prefix``."""
         with self._lock:
             for key in [key for key, copy in self._copies.items() if key.startswith(prefix) and not copy.users]:
                 self._copies.pop(key).path.unlink(missing_ok=True)
@@ -148,7 +148,7 @@ class Copies:
 
 
 def _own_folder(parent: Path) -> tuple[Path, BinaryIO]:
-    """A new folder and the lock that says whose it is. Folders of processes that were killed are removed."""
+    """A new folder, and the lock that marks it as this process's. Folders of processes that were killed are removed."""
     parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     for lock in parent.glob(f"{PREFIX}*/{IN_USE}"):
         with contextlib.suppress(OSError), lock.open("rb") as held:

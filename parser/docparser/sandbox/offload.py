@@ -44,7 +44,8 @@ class Offload:
         self, job: str, args: dict[str, Any], fill: Fill, bounds: Bounds, what: str, client: str = ""
     ) -> BinaryIO:
         """The output, to be read from its beginning. Each job has a child and a temporary folder to itself. ``client``
-        has half of the places; its further jobs wait, and nobody else behind them. Beside its first one they are aside.
+        has half of the places; its further jobs wait, and nobody else waits behind them. Jobs beside its first one are
+        aside.
 
         Raises SpoolFull, and what ``ChildPool.run`` raises. When the caller is cancelled, the job's child ends.
         """
@@ -58,7 +59,7 @@ class Offload:
                 return await self._offload(job, args, fill, bounds, what, aside=aside)
             finally:
                 self._at_work[client] -= 1
-                self._at_work += Counter()  # without those that have none
+                self._at_work += Counter()  # drops clients that have none
 
     async def _offload(
         self, job: str, args: dict[str, Any], fill: Fill, bounds: Bounds, what: str, *, aside: bool

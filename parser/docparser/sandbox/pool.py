@@ -17,11 +17,11 @@ from docparser.sandbox.process import Bounds, Child, ChildEnded, ChildSlow, Reac
 
 log = logging.getLogger(__name__)
 
-MAX_JOBS = 500  # of one child; then a new one takes its place, whatever the libraries have kept
+MAX_JOBS = 500  # of one child; then a new one takes its place, free of anything that libraries keep
 MAX_GROWTH = 64 << 20  # bytes: a child that has needed more ends, for it keeps them
-QUICK_S = 1.0  # a job that takes longer gives its place among the quick ones away, and lowers its priority
+QUICK_S = 1.0  # a longer job lowers its priority and frees its place among the quick ones
 IDLE = 1  # children that wait for work
-TRIES = 2  # of a job whose child ended, where that may be no fault of its own
+TRIES = 2  # of a job whose child may have ended for another reason than the job
 
 
 class JobHandle:
@@ -57,9 +57,9 @@ class Cancelled(Exception):
 
 
 class ChildPool:
-    """``quick`` jobs run at a time. Slow ones run beside them with the lowest priority, ``most`` jobs in all: what
-    takes long never keeps what is quick waiting, until ``most`` slow ones are at work. A job that is ``aside`` counts
-    as a slow one from its beginning.
+    """``quick`` jobs run at a time. Slow jobs run beside them with the lowest priority, ``most`` jobs in all. So a
+    quick job never waits for slow ones, until ``most`` of these are at work. A job that is ``aside`` counts as a slow
+    one from its beginning.
 
     ``start`` makes the zygote; where it cannot be made again, it raises.
     """
@@ -131,7 +131,8 @@ class ChildPool:
                             raise Cancelled from None
                         if ended_by == signal.SIGXCPU:
                             raise BoundExceeded(f"{what}: {bounds.exceeded('cpu')}") from None
-                        # An earlier job may have damaged it; or the kernel wanted memory, or it went with its zygote.
+                        # An earlier job may have damaged the child, the kernel may have wanted memory, or the zygote
+                        # may have ended.
                         if left and (child.jobs > 1 or ended_by == signal.SIGKILL):
                             os.lseek(files[0], 0, os.SEEK_SET)
                             os.ftruncate(files[1], 0)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a job of a child process may use, and the handles of a zygote and of its children for whoever has them.
+"""The bounds of a child process's job, and the handles of a zygote and of its children.
 
 All methods block. Threads may share a zygote, but a child belongs to one thread at a time.
 """
@@ -30,7 +30,7 @@ ANSWER_S = 120.0  # a fork takes milliseconds; the first one waits for the impor
 
 @dataclasses.dataclass(frozen=True)
 class Bounds:
-    """``cpu_s`` and ``wall_s`` in seconds; ``memory`` in bytes beyond what the zygote has; ``output`` in bytes."""
+    """``cpu_s`` and ``wall_s`` in seconds; ``memory`` in bytes beyond the zygote's; ``output`` in bytes."""
 
     cpu_s: float
     wall_s: float
@@ -47,7 +47,7 @@ class Bounds:
         )
 
     def for_pages(self, count: int) -> Bounds:
-        """Of a job over ``count`` pages: time grows with the pages, each of which took far more time to parse."""
+        """The bounds of a job over ``count`` pages. Time grows with the pages; parsing each took far longer."""
         shares = 1 + count / PAGES_PER_SHARE
         return dataclasses.replace(self, cpu_s=self.cpu_s * shares, wall_s=self.wall_s * shares)
 
@@ -64,7 +64,7 @@ class Bounds:
 
 @dataclasses.dataclass(frozen=True)
 class Reach:
-    """What a job opens by its path: files and folders, and a folder of its own for whatever it writes."""
+    """The paths that a job may open: files and folders to read, and a folder of its own to write."""
 
     readable: tuple[str, ...] = ()
     folder: str | None = None
@@ -128,13 +128,13 @@ class Child:
             os.setpriority(os.PRIO_PROCESS, self.pid, 19)
 
     def kill(self) -> None:
-        """Its number is not given to another process before the zygote has reaped it."""
+        """Safe at any time: no other process gets its number before the zygote has reaped it."""
         with contextlib.suppress(ProcessLookupError):
             os.kill(self.pid, signal.SIGKILL)
 
     def end(self) -> int:
-        """The signal that ended it, now if nothing did before; 0 if it ended by itself. A zygote that is gone has taken
-        its children with it."""
+        """End it, if it still runs. Returns the signal that ended it, 0 if it ended by itself. A zygote that is gone
+        has taken its children with it."""
         self._control.close()
         try:
             status = self.zygote.reap(self.pid)
@@ -204,7 +204,7 @@ class Zygote:
                 socket.send_fds(self._control, [message], [file.fileno() for file in files])
                 answer = self._control.recv(MESSAGE)
             except OSError as exc:
-                self._control.close()  # it ends if it has not: an answer that comes too late must not be another's
+                self._control.close()  # ends it if it still runs: its late answer must not pass for another job's
                 raise ZygoteGone from exc
         if not answer:
             raise ZygoteGone

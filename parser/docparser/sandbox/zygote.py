@@ -35,7 +35,7 @@ PACKAGE = Path(__file__).parents[1]
 FONT = "PADDLE_PDX_LOCAL_FONT_FILE_PATH"  # the file that PaddleX draws words with
 MESSAGE = 1 << 16  # bytes of the longest request or answer
 
-# Reads the input, writes the output; the first argument are further, small arguments. Raises ParserError.
+# Reads the input, writes the output; the first argument has further, small arguments. Raises ParserError.
 Job = Callable[[dict[str, Any], BinaryIO, BinaryIO], None]
 
 
@@ -58,7 +58,7 @@ def serve_jobs(control: socket.socket, jobs: Mapping[str, Job], zygote: int) -> 
                 isolated = True
             with contextlib.suppress(OSError), open(files[0], "rb") as source, open(files[1], "wb") as sink:
                 reply = _perform(jobs[request["job"]], request, started, source, sink)
-                # Closing an output that is too large fails once more, at what is left in its buffer.
+                # Closing an output that is too large fails once more, on the rest of its buffer.
             reply["grown"] = _peak() - peak
             control.send(json.dumps(reply).encode()[:MESSAGE])
             if "failed" in reply or reply.get("bound") == "memory":

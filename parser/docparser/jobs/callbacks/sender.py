@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sends callbacks that are due, and records what became of them. Every service process runs one sender.
+"""Sends due callbacks, and records their outcomes. Every service process runs one sender.
 
-A receiver that is slow holds PER_HOST places at most, and each attempt has a bound of time, so others go on.
+A slow receiver holds PER_HOST places at most, and each attempt has a time limit, so the other receivers are served.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ log = logging.getLogger(__name__)
 
 OUTCOMES = ("delivered", "failed", "gone", "expired")
 LONGEST_S = 3600.0  # of a pause
-POLL_S = 0.5  # between two looks for what is due
+POLL_S = 0.5  # between two looks for due callbacks
 RECLAIM_S = 5.0  # between two looks for dead processes
-PAUSE_S = 1.0  # between two tries to write what became of an attempt
+PAUSE_S = 1.0  # between two tries to record an attempt's outcome
 PER_HOST = 4  # attempts at once to one host
 MOST = 64  # attempts at once
 GONE = 410
@@ -61,8 +61,8 @@ class CallbackMetrics:
 
 def pause(attempts: int, first_s: float, asked_s: float | None) -> float:
     """Seconds until the next attempt, after ``attempts`` that failed: exponential back-off with jitter. Half of a pause
-    is by chance, so that many callbacks that failed together do not come together again. ``asked_s`` (Retry-After) only
-    makes it longer."""
+    is random, so that callbacks which failed together do not come together again. ``asked_s`` (Retry-After) only makes
+    it longer."""
     usual = min(first_s * 2.0 ** min(attempts - 1, 40), LONGEST_S)
     return max(usual * random.uniform(0.5, 1.0), min(asked_s or 0.0, LONGEST_S))
 
@@ -81,7 +81,8 @@ def retry_after(header: str | None, now: float) -> float | None:
 
 @dataclasses.dataclass(frozen=True)
 class Attempt:
-    """``status`` of the answer, None without one; then ``words`` say why. ``retry_s`` is what the receiver asks for."""
+    """``status`` of the answer, None without one; then ``words`` say why. ``retry_s`` is the pause that the receiver
+    asks for."""
 
     status: int | None
     words: str = ""
@@ -127,7 +128,7 @@ class CallbackSender:
         ]
 
     async def close(self) -> None:
-        """Begin nothing more, and wait for attempts that were begun: a receiver may have acted on them already."""
+        """Begin nothing more, and wait for the running attempts: their receivers may have acted on them already."""
         for loop in self._loops:
             loop.cancel()
         await asyncio.gather(*self._loops, return_exceptions=True)
@@ -178,7 +179,7 @@ class CallbackSender:
         while True:
             try:
                 return await asyncio.to_thread(self._record, delivery, attempt)
-            except (DataDirFull, StorageUnavailable):  # the keeper says it; unrecorded, it would be sent again
+            except (DataDirFull, StorageUnavailable):  # the keeper reports it; unrecorded, it would be sent again
                 await asyncio.sleep(PAUSE_S)
 
     async def _attempt(self, delivery: Delivery) -> Attempt:
@@ -189,7 +190,7 @@ class CallbackSender:
             headers = {"Content-Type": "application/json", "User-Agent": USER_AGENT, **signed}
             async with (
                 asyncio.timeout(self._timeout_s),
-                # Its body is not read: the status says all.
+                # The status says all, so the body stays unread.
                 self._client.request("POST", delivery.job.callback["url"], data=body, headers=headers) as answer,
             ):
                 words = "" if 200 <= answer.status < 300 else f"the receiver answers {answer.status}"

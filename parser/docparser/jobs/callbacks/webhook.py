@@ -52,7 +52,7 @@ class Signer:
 
     @classmethod
     def of(cls, settings: Settings) -> Signer:
-        """Raises NotReady for a secret that is none, and if there is none although callbacks are allowed."""
+        """Raises NotReady for a malformed secret, and if callbacks are allowed without any secret."""
         signer = cls(settings.callback_secrets, settings.callback_secrets_file)
         if settings.callback_hosts or settings.callback_secrets or settings.callback_secrets_file:
             signer.secrets()

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What survives of jobs: database and files."""
+"""Where jobs are kept: database and files."""

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where jobs lie, and what watches it: rows in SQLite or PostgreSQL, files in the data directory or in a bucket.
+"""The storage of jobs and its keepers: rows in SQLite or PostgreSQL, files in the data directory or in a bucket.
 
-Parsers on several machines share PostgreSQL, and the files as well: a data directory over a network, or a bucket. A
-keeper looks whether all of it can be used while the service runs, and mends what it can.
+Parsers on several machines share PostgreSQL and the files: a data directory over a network, or a bucket. While the
+service runs, a keeper checks that all of it can be used, and repairs it where possible.
 """
 
 from __future__ import annotations
@@ -33,17 +33,17 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 COMPARE_S = 60.0  # between two looks for folders without a row
-PROBE_S = 10.0  # between two uses of a shared storage that seems well
+PROBE_S = 10.0  # between two probes of a healthy shared storage
 START_S = 60.0  # PostgreSQL and the bucket may start at the same time
 PAUSE_S = 1.0
-GRACE_S = 15.0  # in which a living parser comes back after PostgreSQL or the network was away
+GRACE_S = 15.0  # within which a living parser is back after PostgreSQL or the network was away
 
 
 class Watcher(abc.ABC):
     """``look`` blocks on the disk; call it regularly, from one thread at a time. Any thread may read ``trouble``."""
 
     def __init__(self, storage: str) -> None:
-        """``storage``: what cannot be used, in words, where an error does not say it."""
+        """``storage`` names the storage in trouble where an error does not."""
         self._storage = storage
         self._looking = threading.Lock()
         self.trouble = ""
@@ -52,7 +52,7 @@ class Watcher(abc.ABC):
     def close(self) -> None: ...
 
     def check(self) -> None:
-        """Raises StorageUnavailable while there is trouble, also of a kind that `look` has not seen yet. Cheap."""
+        """Raises StorageUnavailable while there is trouble, even if `look` has not seen it yet. Cheap."""
         if self.trouble:
             raise StorageUnavailable(self.trouble)
 
@@ -65,7 +65,7 @@ class Watcher(abc.ABC):
         return ""
 
     def look(self) -> None:
-        """Compare what is there with what was opened; mend it, or set ``trouble``."""
+        """Check the storage; repair it, or set ``trouble``."""
         with self._looking:
             try:
                 self._look()
@@ -88,8 +88,8 @@ class Watcher(abc.ABC):
 class Keeper(Watcher):
     """For SQLite and the data directory. Opens them again when they are back.
 
-    What it can mend it mends: it builds a missing or damaged database from the folders, opens another database of ours
-    and makes it agree with them, and adopts a backup in the directory's place. For the rest it waits, and says why.
+    It builds a missing or damaged database from the folders, opens another database of ours and makes it agree with
+    them, and adopts a backup in the directory's place. For all else it waits, and says why.
     """
 
     def __init__(
@@ -137,13 +137,13 @@ class Keeper(Watcher):
             self._compare(pages=bool(self.trouble))
 
     def _open(self) -> None:
-        """Open what is at the path; build it where it is missing or damaged."""
+        """Open the database at the path; build it if it is missing or damaged."""
         try:
             repair.make_if_missing(self._files)
             repair.reopen(self._files, self._database)
         except Damaged as exc:
             log.error("%s", exc)
-            self._in_use.close()  # until it is mended: processes that find the damage must not wait for each other
+            self._in_use.close()  # until the repair: processes that find the damage must not wait for each other
             with repair.exclusive(self._files.root):
                 repair.set_aside(self._files)
                 repair.make_if_missing(self._files)
@@ -159,9 +159,9 @@ class Keeper(Watcher):
 class SharedKeeper(Watcher):
     """For PostgreSQL, and the directory or bucket that parsers on several machines share.
 
-    PostgreSQL keeps its own files in order, and its rows are what counts, so nothing is rebuilt here. Folders without a
-    row, of a database that was restored from a backup, get theirs; all else waits until it is back. Pages are not
-    compared: a network file system may show a folder as it was some moments ago, without the newest pages.
+    PostgreSQL keeps its own files in order, and its rows count, so nothing is rebuilt here. After a database was
+    restored from a backup, folders without rows get theirs. An unreachable storage is waited for. Pages are not
+    compared, because a network file system may show a folder late, without its newest pages.
     """
 
     def __init__(self, files: JobFiles, database: PostgresDatabase, processes: Membership) -> None:
@@ -203,8 +203,7 @@ def open_files(root: Path, min_free_mib: int, storage_url: str, copies: Path | N
 
 @dataclasses.dataclass(frozen=True)
 class Backend:
-    """The database, who works on it, and what watches it. Closed in this order: ``processes``, ``database``,
-    ``keeper``."""
+    """The database, its processes and its keeper. Close ``processes``, ``database``, ``keeper`` in this order."""
 
     database: Database
     processes: Membership
@@ -232,8 +231,8 @@ def open_postgres(url: str, files: JobFiles, start_s: float = START_S, grace_s: 
     database = PostgresDatabase(url)
     deadline = time.monotonic() + start_s
     before = _patiently(lambda: _upgrade(database, files), deadline)
-    if before < len(schema.MIGRATIONS):
-        log.warning("the schema of the job database was brought from version %d to %d", before, len(schema.MIGRATIONS))
+    if before < (newest := max(schema.MIGRATIONS)):
+        log.warning("the schema of the job database was brought from version %d to %d", before, newest)
     processes = _patiently(lambda: Sessions(database, grace_s), deadline)
     repair.say(_patiently(lambda: reconcile(database, files, young_s=YOUNG_S, pages=False), deadline))
     return Backend(database, processes, SharedKeeper(files, database, processes))
@@ -250,7 +249,7 @@ def _upgrade(database: PostgresDatabase, files: JobFiles) -> int:
 
 
 def _patiently(step: Callable[[], T], deadline: float) -> T:
-    """Try again until ``deadline`` if something is away."""
+    """Try the step again until ``deadline`` while something is away."""
     while True:
         try:
             return step()

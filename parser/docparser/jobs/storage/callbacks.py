@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Callbacks in the database: the end of a job that an address of its client is told of, once for each state.
+"""Callbacks in the database. A callback tells an address of the client that the job has ended, once for each state.
 
-A callback is claimed, sent, and is over or waits for its next attempt. A killed process leaves its callbacks as
-claimed; another one sends them again, with the same id.
+A process claims a callback and sends it; then the callback is over, or waits for its next attempt. If the process is
+killed, another one sends it again, with the same id.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from docparser.jobs.storage.transaction import Database, Membership, Transaction
 
 
 def enqueue(connection: Transaction, job_id: str, event: str, change: int) -> None:
-    """The job has ended as ``event`` says; tell it if its client asked for that and was not told yet. ``change`` makes
-    the id, which stays through all attempts."""
+    """Queue the callback of this end, if the client asked for one and was not told yet. ``change`` makes the id, which
+    stays through all attempts."""
     row = connection.execute("SELECT callback FROM jobs WHERE id = ?", (job_id,)).fetchone()
     if row is None or row["callback"] is None:
         return
@@ -34,12 +34,12 @@ def enqueue(connection: Transaction, job_id: str, event: str, change: int) -> No
 
 
 def forget(connection: Transaction, job_id: str) -> None:
-    """Drop what was told and what waits: the job has begun again."""
+    """Drop all callbacks of the job, because it has begun again."""
     connection.execute("DELETE FROM callbacks WHERE job_id = ?", (job_id,))
 
 
 def restore(connection: Transaction, job_id: str, events: Iterable[str]) -> None:
-    """Rows of a rebuilt job for the ends that were told: they are not told again."""
+    """Rows of a rebuilt job for the ends that its client knows, so that they are not told again."""
     connection.executemany(
         "INSERT INTO callbacks (job_id, event, id, host, state, not_before, created) "
         "VALUES (?, ?, ?, '', 'over', 0, 0) ON CONFLICT DO NOTHING",
@@ -54,9 +54,9 @@ class CallbackState(enum.StrEnum):
     GONE = "gone"
     """The receiver answered 410: it wants no more."""
     EXPIRED = "expired"
-    """It failed as long as the operator has callbacks sent again."""
+    """It failed for as long as the operator lets callbacks be retried."""
     OVER = "over"
-    """One of the three before; which, was lost with the database."""
+    """One of the three above; the lost database knew which."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -75,7 +75,7 @@ class Delivery:
 
 @dataclasses.dataclass(frozen=True)
 class Told:
-    """How far the newest callback of a job is. ``not_before`` is the time of its next attempt."""
+    """The state of a job's newest callback. ``not_before`` is the time of its next attempt."""
 
     event: str
     state: CallbackState
@@ -160,8 +160,8 @@ class CallbackQueue:
             ).rowcount
 
     def keep_only(self, deliveries: Collection[Delivery]) -> None:
-        """Put this process's claims other than ``deliveries`` back into the queue: the answer to one was lost with the
-        connection. No claim is under way meanwhile."""
+        """Put this process's claims other than ``deliveries`` back into the queue: their answers were lost with the
+        connection. Call it only while no claim is under way."""
         mine = {(delivery.job.id, delivery.event) for delivery in deliveries}
         with self._database.writing() as connection:
             rows = connection.execute(

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The data directory: whether it is the one that was opened, whether it can be written, the small files in it, and
-which service processes that use it are alive."""
+"""The data directory: its checks, its small files, and the service processes that use it."""
 
 from __future__ import annotations
 
@@ -78,7 +77,7 @@ class DataFolder:
     """``root`` with ``jobs`` below it. Methods raise StorageUnavailable, and DataDirFull where the disk has no room."""
 
     def __init__(self, root: Path) -> None:
-        """Make what is missing. What the service keeps here is for its user alone."""
+        """Make the missing folders. Only the service's user may read them."""
         self.root, self.jobs, self.database = root, root / "jobs", root / DATABASE
         self.failure = ""  # in words, of a file operation since the last `probe`
         root.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -126,7 +125,7 @@ class DataFolder:
 
     @contextlib.contextmanager
     def named_errors(self) -> Iterator[None]:
-        """Turns OSError into the two errors."""
+        """Turns OSError into DataDirFull or StorageUnavailable."""
         try:
             yield
         except OSError as exc:
@@ -146,7 +145,7 @@ class DataFolder:
         return found.st_dev, found.st_ino
 
     def _close_to_others(self) -> None:
-        """Earlier releases left what others may read."""
+        """A restored backup may be readable by others."""
         for path in (self.jobs, self.root / "processes", *self.root.glob(f"{DATABASE}*"), self.root / "in-use.lock"):
             with contextlib.suppress(OSError):
                 path.chmod(path.stat().st_mode & 0o700)
@@ -156,8 +155,8 @@ class Processes:
     """Each process holds a lock on its own file, which the kernel releases when it dies. ``name`` is the name of this
     one, unique among all that ever used the directory.
 
-    So the steps of a killed process are free at once; no lease has to expire. This works among all processes that share
-    the directory on one machine, in containers too, but not over a network file system.
+    So the steps of a killed process are free at once, without a lease. This works among all processes of one machine,
+    in containers too, but not over a network file system.
     """
 
     def __init__(self, folder: Path) -> None:

@@ -5,7 +5,7 @@ WAL mode lets any number of processes on one machine read while one writes. ``sy
 through a power failure, not only through a killed process: a job id is sent only after its commit.
 
 Somebody may remove the file, or put another one in its place, while it is open here; SQLite does not notice. So every
-transaction compares the file at the path with the one that was opened. ``keeper`` opens what is there then.
+transaction compares the file at the path with the opened one. The keeper then opens the new file.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def create(path: Path) -> None:
 
 
 class SqliteTransaction(sqlite3.Connection):
-    """A transaction that writes has the lock of the whole file from its beginning, so no part of it is locked."""
+    """A writing transaction holds the lock of the whole file from its beginning, so it locks no rows."""
 
     def taking(self, table: str) -> tuple[str, ...]:
         return ("",)
@@ -65,7 +65,7 @@ class SqliteDatabase:
         self.path = path
         self.failure = ""  # in words, of a transaction since the last `reopen`
         self._identity: tuple[int, int] | None = None
-        self._beside: dict[Path, tuple[int, int] | None] = {}  # what SQLite keeps beside that file
+        self._beside: dict[Path, tuple[int, int] | None] = {}  # SQLite's own files beside it
         self._local = threading.local()
         self._lock = threading.Lock()
         self._connections: list[SqliteTransaction] = []
@@ -83,8 +83,8 @@ class SqliteDatabase:
             raise
 
     def stale(self) -> list[Path]:
-        """What SQLite keeps beside the file that is open here, while another file is at its path: SQLite would take
-        the other one for a crashed database, and write these changes into it."""
+        """SQLite's own files beside the opened database, if another file is at its path. They must go: SQLite would
+        take the other file for a crashed database, and write these changes into it."""
         if self._identity is not None and _identity(self.path) == self._identity:
             return []
         return [path for path, identity in self._beside.items() if _identity(path) == identity]
@@ -163,7 +163,6 @@ class SqliteDatabase:
             try:
                 schema.check(connection, self.path)
                 _prepare(connection)
-                schema.extend(connection)
             except BaseException:
                 connection.close()
                 raise
@@ -206,7 +205,7 @@ class SqliteDatabase:
 
 
 def _connect(path: Path) -> SqliteTransaction:
-    """A connection to a file that exists: a missing one is not made, because that would hide that it is missing."""
+    """A connection to an existing file. A missing file is not made, because that would hide the loss."""
     connection = sqlite3.connect(
         f"{path.absolute().as_uri()}?mode=rw",
         uri=True,

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The files of jobs, whatever they lie in: folders (``job_folders``) or a bucket (``job_objects``).
+"""The files of jobs, in folders (``job_folders``) or in a bucket (``job_objects``).
 
 A job has its document, its submission (enough to rebuild the job's row), marks, and finished pages. Each is there as a
-whole or not at all. The database refers to what counts; repair and retention remove the rest.
+whole or not at all. The database names the files that count; repair and retention remove all others.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from docparser.jobs.storage.data_folder import SmallFiles
 JOB_ID = re.compile(r"[0-9a-f]{32}")
 PAGE_FOLDER = re.compile(r"(\d{6})-([0-9a-f]{16})")
 PAGE_FILE = "page.json"
-FILES = "files"  # in page.json: the page's further files and their SHA-256; of older releases a list of names
+FILES = "files"  # in page.json: the page's further files and their SHA-256
 CANCELLED = "cancelled"
 TOLD = "told-"
 UNSURE = "unsure"
@@ -38,7 +38,7 @@ class JobFiles(abc.ABC):
     """Writes and reads. Methods raise DataDirFull where there is no room, StorageUnavailable when the storage cannot be
     used, StorageDamaged for what cannot be read."""
 
-    storage: str  # the setting and what it names, in words
+    storage: str  # the setting and the place that it names, for messages
     small: SmallFiles
 
     # ---- the storage
@@ -50,7 +50,7 @@ class JobFiles(abc.ABC):
 
     @abc.abstractmethod
     def check(self) -> None:
-        """Raises StorageUnavailable if it is known that the storage cannot be used. Cheap."""
+        """Raises StorageUnavailable if the storage is known to be unusable. Cheap."""
 
     @abc.abstractmethod
     def check_room(self) -> None:
@@ -61,14 +61,14 @@ class JobFiles(abc.ABC):
         """Use the storage, to see whether it can be used."""
 
     def make_sure(self) -> None:
-        """``check`` and ``probe``, whatever room there is. Where it raises StorageUnavailable, a page that cannot be
-        read is not damaged."""
+        """``check`` and ``probe``, even on a full disk. If it raises StorageUnavailable, an unreadable page may be
+        undamaged."""
         self.check()
         with contextlib.suppress(DataDirFull):
             self.probe()
 
     def storage_id(self) -> str:
-        """Tells the storage from others, for every machine alike; made by whichever process comes first."""
+        """Identifies the storage, alike on every machine. The first process makes it."""
         while (found := self.small.read(STORAGE_ID)) is None:
             self.small.create(STORAGE_ID, secrets.token_hex(16).encode())
         return found.decode().strip()
@@ -101,11 +101,12 @@ class JobFiles(abc.ABC):
 
     @abc.abstractmethod
     def changed(self, job_id: str) -> float:
-        """When the job was kept, or its entries changed last, in seconds since the epoch; never, if it is gone."""
+        """When the job was kept or its entries changed last, in seconds since the epoch; infinite if the job is
+        gone."""
 
     @abc.abstractmethod
     def size(self, job_id: str) -> int:
-        """Bytes of everything that is kept of the job."""
+        """Bytes of all files of the job."""
 
     def remove(self, job_id: str) -> None:
         """Remove a job; hidden first, so that an interrupted removal leaves no half of a job."""
@@ -114,7 +115,8 @@ class JobFiles(abc.ABC):
 
     @abc.abstractmethod
     def hide(self, job_id: str) -> str | None:
-        """Let a job count as removed; returns what ``show`` and ``remove_hidden`` need, None if there is no job."""
+        """Let a job count as removed. Returns its hidden name, for ``show`` and ``remove_hidden``; None if there is no
+        job."""
 
     @abc.abstractmethod
     def show(self, job_id: str, hidden: str) -> None:
@@ -129,7 +131,7 @@ class JobFiles(abc.ABC):
 
     @abc.abstractmethod
     def remove_half_written(self, before: float) -> None:
-        """Remove what was written or removed by halves ``before`` that moment, in seconds since the epoch."""
+        """Remove half-written and half-removed files from ``before`` that moment, in seconds since the epoch."""
 
     # ---- marks, which a rebuilt database reads
 
@@ -153,7 +155,7 @@ class JobFiles(abc.ABC):
         return self.has_mark(job_id, CANCELLED)
 
     def mark_unsure(self, job_id: str) -> None:
-        """The job counts only if it has a row."""
+        """Mark the job as valid only if it has a row."""
         self.mark(job_id, UNSURE)
 
     def unsure(self, job_id: str) -> bool:
@@ -173,7 +175,7 @@ class JobFiles(abc.ABC):
                 self.forget_mark(job_id, name)
 
     def submission(self, job_id: str) -> dict[str, Any]:
-        """What was kept of it, with ``cancelled`` and the events that were ``told``."""
+        """The submission, with ``cancelled`` and the events that were ``told``."""
         try:
             marks = self.marks(job_id)
             content = self.read_submission(job_id)
@@ -191,7 +193,8 @@ class JobFiles(abc.ABC):
     ) -> tuple[str, str, int]:
         """Write a finished page with its further ``files``.
 
-        Returns the folder's name, the SHA-256 of ``page.json`` (which has those of the others), and the bytes of all.
+        Returns the folder's name, the SHA-256 of ``page.json`` (which has the SHA-256 of each further file), and the
+        bytes of all files.
         """
         name = f"{number:06d}-{secrets.token_hex(8)}"
         stored = page | {FILES: {name: hashlib.sha256(files[name]).hexdigest() for name in sorted(files)}}
@@ -206,16 +209,12 @@ class JobFiles(abc.ABC):
     def read_page_file(self, job_id: str, folder: str, name: str) -> bytes:
         """Raises OSError."""
 
-    @abc.abstractmethod
-    def page_file_names(self, job_id: str, folder: str) -> list[str]:
-        """Raises OSError."""
-
     def page(self, job_id: str, folder: str, sha256: str | None) -> dict[str, Any]:
         """``page.json`` of a finished page, checked against ``sha256`` unless that is None. Raises StorageDamaged."""
         return self.checked_page(job_id, folder, sha256)[0]
 
     def checked_page(self, job_id: str, folder: str, sha256: str | None) -> tuple[dict[str, Any], str]:
-        """The same, and the SHA-256 that it has."""
+        """The page, and the SHA-256 of ``page.json``."""
         try:
             content = self.read_page_file(job_id, folder, PAGE_FILE)
             found = hashlib.sha256(content).hexdigest()
@@ -229,8 +228,7 @@ class JobFiles(abc.ABC):
         """A finished page with its further files, all checked. Raises StorageDamaged."""
         page = self.page(job_id, folder, sha256)
         try:
-            names = self._names_of(job_id, folder, page)
-            return page, {name: self._checked_file(job_id, folder, page, name) for name in names}
+            return page, {name: self._checked_file(job_id, folder, page, name) for name in page[FILES]}
         except OSError as exc:
             raise StorageDamaged(f"the stored page {folder} cannot be read ({exc}); it can be retried") from exc
 
@@ -239,18 +237,13 @@ class JobFiles(abc.ABC):
         name."""
         page = self.page(job_id, folder, sha256)
         try:
-            if name not in self._names_of(job_id, folder, page):
+            if name not in page[FILES]:
                 raise FileNotFoundError(name)
             return self._checked_file(job_id, folder, page, name)
         except FileNotFoundError:
             raise
         except OSError as exc:
             raise StorageDamaged(f"the stored page {folder} cannot be read ({exc}); it can be retried") from exc
-
-    def _names_of(self, job_id: str, folder: str, page: dict[str, Any]) -> list[str]:
-        if (known := page.get(FILES)) is not None:
-            return list(known)
-        return [name for name in self.page_file_names(job_id, folder) if name != PAGE_FILE]
 
     def _checked_file(self, job_id: str, folder: str, page: dict[str, Any], name: str) -> bytes:
         content = self.read_page_file(job_id, folder, name)
@@ -260,8 +253,7 @@ class JobFiles(abc.ABC):
     @staticmethod
     def check_copies(folder: str, page: dict[str, Any], copies: dict[str, Path]) -> None:
         """Compare a page's further files on the local disk with ``page``. Raises StorageDamaged."""
-        known = page.get(FILES)
-        for name in known if isinstance(known, dict) else ():
+        for name in page[FILES]:
             try:
                 with open(copies[name], "rb") as file:
                     found = hashlib.file_digest(file, "sha256").hexdigest()
@@ -279,11 +271,11 @@ class JobFiles(abc.ABC):
 
     @abc.abstractmethod
     def has_page(self, job_id: str, folder: str) -> bool:
-        """Also where ``page_folders`` does not know it yet."""
+        """Exact, even if a listing does not show the page yet."""
 
     @abc.abstractmethod
     def page_changed(self, job_id: str, folder: str) -> float:
-        """When the page was written, in seconds since the epoch; never, if it is gone."""
+        """When the page was written, in seconds since the epoch; infinite if it is gone."""
 
     @abc.abstractmethod
     def remove_page(self, job_id: str, folder: str) -> None: ...
@@ -299,7 +291,7 @@ def _content(page: dict[str, Any]) -> bytes:
 
 
 def by_number(folders: Iterator[str]) -> dict[int, list[str]]:
-    """Names of page folders by the number of their page, in the same order; other names are left out."""
+    """Page number -> names of its folders, in the given order. Other names are left out."""
     found: dict[int, list[str]] = {}
     for name in folders:
         if match := PAGE_FOLDER.fullmatch(name):
@@ -308,7 +300,5 @@ def by_number(folders: Iterator[str]) -> dict[int, list[str]]:
 
 
 def _check(folder: str, page: dict[str, Any], name: str, found: str) -> None:
-    """Compare a file's SHA-256 with the one that the page has, if the page is of a release that wrote them."""
-    known = page.get(FILES)
-    if isinstance(known, dict) and known.get(name) != found:
+    if page[FILES][name] != found:
         raise StorageDamaged(f"{name} of the stored page {folder} is not what was written; it can be retried")

@@ -69,7 +69,7 @@ class JobFolders(JobFiles):
     def keep_submission(self, job_id: str, document: BinaryIO, submission: dict[str, Any]) -> int:
         hidden = self.jobs / f".{job_id}"
         with self.data.named_errors(), _removed_on_error(hidden):
-            hidden.mkdir(mode=0o700)  # not its parents: where they are missing, something is wrong
+            hidden.mkdir(mode=0o700)  # without its parents: if they are missing, something is wrong
             (hidden / "pages").mkdir(mode=0o700)
             size = _write(hidden / "document", _chunks(document))
             size += _write(hidden / "submission.json", [json.dumps(submission, ensure_ascii=False).encode()])
@@ -104,7 +104,7 @@ class JobFolders(JobFiles):
         return _changed(self.folder(job_id))
 
     def size(self, job_id: str) -> int:
-        """One that is removed meanwhile counts as nothing."""
+        """A file that is removed meanwhile counts as 0."""
         size = 0
         for path in self.folder(job_id).rglob("*"):
             with contextlib.suppress(OSError):
@@ -134,7 +134,7 @@ class JobFolders(JobFiles):
         return {name for name in names if JOB_ID.fullmatch(name)}
 
     def hidden(self) -> Iterator[Path]:
-        """Folders that are or were being written or removed."""
+        """Folders whose writing or removal has not ended."""
         yield from self.jobs.glob(".*")
         yield from self.jobs.glob("*/pages/.*")
 
@@ -174,15 +174,12 @@ class JobFolders(JobFiles):
     def read_page_file(self, job_id: str, folder: str, name: str) -> bytes:
         return (self.page_folder(job_id, folder) / name).read_bytes()
 
-    def page_file_names(self, job_id: str, folder: str) -> list[str]:
-        return [path.name for path in self.page_folder(job_id, folder).iterdir()]
-
     @contextlib.contextmanager
     def pictures(self) -> Iterator[Pictures]:
         """The stored files themselves."""
 
         def of(job_id: str, folder: str) -> dict[str, Path]:
-            with contextlib.suppress(OSError):  # whoever reads page.json finds the damage
+            with contextlib.suppress(OSError):  # reading page.json reports the damage
                 return {path.name: path for path in self.page_folder(job_id, folder).iterdir()}
             return {}
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The files of jobs as objects of a bucket, which knows no renaming: the object that is written last makes the rest
+"""The files of jobs as objects of a bucket. A bucket cannot rename, so the object that is written last makes the others
 count.
 
     <prefix>/submissions/<job id>              enough to rebuild the job's row; with it the job is there
@@ -9,8 +9,8 @@ count.
                            pages/000007-1f2e/  a page: page.json, with which it is finished, and its pictures
              place.id, links.key               of all parsers over this place
 
-Some servers list an object later than they have it. So nothing is lost because a listing does not name it: what must be
-there is asked for by its name.
+Some servers list an object later than they have it. So an object that must be there is asked for by its name, and never
+counts as lost because a listing lacks it.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ class JobObjects(JobFiles):
             self._bucket.delete(REMOVED + hidden)
 
     def remove_hidden(self, hidden: str) -> None:
-        """What is left where the bucket goes away meanwhile is removed by ``remove_half_written``."""
+        """If the bucket goes away meanwhile, ``remove_half_written`` removes the rest."""
         self._copies.forget(_job(hidden))
         with contextlib.suppress(StorageUnavailable):
             self._bucket.delete_all(_job(hidden))
@@ -112,12 +112,12 @@ class JobObjects(JobFiles):
         return {name for name in self._names(REMOVED) if JOB_ID.fullmatch(name)}
 
     def remove_half_written(self, before: float) -> None:
-        """Also of other parsers: submissions that broke off, removals that nobody ended, pages without page.json."""
+        """Broken submissions, unfinished removals and pages without page.json, of other parsers too."""
         there, removed = self.job_ids(), self.removed()
         for job_id in set(self._bucket.folders(JOBS)) | removed:
             found = list(self._bucket.entries(_job(job_id)))
             if job_id in there:
-                if job_id in removed:  # hiding broke off, or showing
+                if job_id in removed:  # hiding or showing broke off
                     self._bucket.delete(REMOVED + job_id)
                 self._remove_half_pages(job_id, found, before)
             elif all(entry.changed < before for entry in found) and not self.exists(job_id):
@@ -158,10 +158,6 @@ class JobObjects(JobFiles):
             raise FileNotFoundError(f"{name} is missing")
         return content
 
-    def page_file_names(self, job_id: str, folder: str) -> list[str]:
-        names = _further(self.read_page_file(job_id, folder, PAGE_FILE))
-        return self._names(_page(job_id, folder)) if names is None else [PAGE_FILE, *names]
-
     @contextlib.contextmanager
     def pictures(self) -> Iterator[Pictures]:
         """Copies of them."""
@@ -171,11 +167,11 @@ class JobObjects(JobFiles):
                 found = {}
                 target = Path(copies, job_id, folder)
                 target.mkdir(parents=True, exist_ok=True)
-                names: list[str] = []
-                with contextlib.suppress(OSError):  # whoever reads page.json finds the damage
-                    names = self.page_file_names(job_id, folder)
+                names: Iterable[str] = ()
+                with contextlib.suppress(OSError, ValueError):  # reading page.json reports the damage
+                    names = json.loads(self.read_page_file(job_id, folder, PAGE_FILE))[FILES]
                 for name in names:
-                    if name != PAGE_FILE and self._copy(f"{_page(job_id, folder)}{name}", target / name):
+                    if self._copy(f"{_page(job_id, folder)}{name}", target / name):
                         found[name] = target / name
                 return found
 
@@ -208,14 +204,6 @@ class JobObjects(JobFiles):
 
     def _names(self, prefix: str) -> list[str]:
         return [entry.key[len(prefix) :] for entry in self._bucket.entries(prefix)]
-
-
-def _further(content: bytes) -> Iterable[str] | None:
-    """The names in a page.json; None in one of releases that did not write them. Raises OSError."""
-    try:
-        return json.loads(content).get(FILES)
-    except ValueError as exc:
-        raise OSError(str(exc)) from exc
 
 
 def _job(job_id: str) -> str:

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whose page is next: interactive pages before bulk ones, but for a share. Clients take turns, and so do the jobs of a
-client.
+"""Whose page is next. Interactive pages go before bulk ones, which keep a share. Clients take turns, and so do the jobs
+of a client.
 
-Every claimed page counts as one turn of its job and of its client. The client with the fewest turns is next, and of its
-jobs the one with the fewest (stride scheduling, Waldspurger and Weihl 1995, all strides equal). So a document of 300
-pages takes its turns between the small ones, and no job waits for all pages of another one.
+Every claimed page counts as one turn of its job and of its client. The client with the fewest turns is next, with its
+job that has the fewest (stride scheduling, Waldspurger and Weihl 1995, all strides equal). So a document of 300 pages
+takes its turns between the small ones, and no job waits for all pages of another one.
 
 ``parsing/scheduler`` orders the claimed pages, together with those of ``/layout-parsing``.
 """
@@ -24,8 +24,8 @@ IS_BULK = f"(substr(j.flow, length(j.flow) - {len(BULK) - 1}) = '{BULK}')"
 
 @dataclasses.dataclass(frozen=True)
 class Wanted:
-    """Which jobs may be next: none of the clients in ``without``; bulk ones before the others or after them, or not at
-    all (``bulk``)."""
+    """Which jobs may be next: none of the clients in ``without``; ``bulk`` says whether bulk jobs come first, last or
+    not at all."""
 
     without: Collection[str] = ()
     bulk: Literal["first", "last", "none"] = "last"
@@ -55,7 +55,7 @@ def next_job(connection: Transaction, now: float, wanted: Wanted = ANY) -> Row |
 
 
 def take(connection: Transaction, job_id: str, flow: str, now: float, *, is_page: bool) -> None:
-    """Count a turn and start the job. Opening a document is no turn: it is short, and finds errors early."""
+    """Count a turn and start the job. Opening a document counts no turn, because it is short and finds errors early."""
     turn = 1 if is_page else 0
     connection.execute(
         "UPDATE jobs SET state = 'running', started = coalesce(started, ?), turns = turns + ? WHERE id = ?",
@@ -67,8 +67,8 @@ def take(connection: Transaction, job_id: str, flow: str, now: float, *, is_page
 def initial(connection: Transaction, flow: str) -> float:
     """The turns that a new job starts with.
 
-    A new client or job gets no credit for the time before it came: it starts level with the one in the queue that had
-    the fewest turns. The queue is locked.
+    A new client or job gets no credit for its absence: it starts with as many turns as the one in the queue that had
+    the fewest. The queue is locked.
     """
     (here,) = connection.execute(f"SELECT min(turns) FROM jobs WHERE flow = ? AND {IS_ACTIVE}", (flow,)).fetchone()
     if here is None:

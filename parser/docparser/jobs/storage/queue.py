@@ -42,7 +42,8 @@ class PageRecord:
 
 
 class StepQueue:
-    """Methods that end a step change nothing if it no longer belongs to this process, because its job was cancelled."""
+    """Methods that end a step change nothing if the step no longer belongs to this process because its job was
+    cancelled."""
 
     def __init__(self, database: Database, processes: Membership) -> None:
         self._database = database
@@ -61,7 +62,7 @@ class StepQueue:
                     "ORDER BY number LIMIT 1",
                     (row["id"], now),
                 ).fetchone()
-                if step is not None:  # another parser may have taken the job's last one before this one had the lock
+                if step is not None:  # another parser may have taken the job's last step before this one had the lock
                     break
             number, attempts = step
             connection.execute(
@@ -80,7 +81,7 @@ class StepQueue:
             changed = connection.tick()
             connection.executemany(
                 "INSERT INTO steps (job_id, number, state, changed) VALUES (?, ?, 'queued', ?) ON CONFLICT DO NOTHING",
-                [(claim.job.id, number, changed) for number in numbers],  # a rebuilt job has finished ones already
+                [(claim.job.id, number, changed) for number in numbers],  # a rebuilt job already has finished pages
             )
             connection.execute(
                 "UPDATE jobs SET document_pages = ?, total_pages = ? WHERE id = ?",
@@ -151,9 +152,10 @@ class StepQueue:
                 )
 
     def damaged(self, job_id: str, step: Step, error: str) -> Step | None:
-        """A finished page can no longer be read where ``step`` says: it becomes a failed one, which can be retried.
+        """A finished page is unreadable where ``step`` says. It becomes a failed page, which can be retried.
 
-        If it lies in another folder now, because it was joined meanwhile, nothing changes. Returns it as it is then.
+        If it was joined meanwhile, it lies in another folder: then nothing changes, and the page's new step is
+        returned.
         """
         with self._database.writing() as connection:
             connection.lock_job(job_id)
@@ -172,8 +174,8 @@ class StepQueue:
         return None
 
     def read_again(self, claim: Claim, pages: dict[int, str]) -> bool:
-        """Finished pages, by number, that cannot be joined, and why: they wait to be read once more instead of the step
-        that joins. A page that was begun MAX_ATTEMPTS times fails.
+        """Queue finished pages that cannot be joined to be read once more, in place of the joining step. They come by
+        number with the reason. A page that was begun MAX_ATTEMPTS times fails.
 
         Returns False, and changes nothing, if the step no longer belongs to this process.
         """
@@ -197,7 +199,7 @@ class StepQueue:
         return True
 
     def cancelled(self, claims: list[Claim]) -> list[Claim]:
-        """Those of this process's claims whose job was cancelled meanwhile."""
+        """This process's claims whose jobs were cancelled meanwhile."""
         with self._database.reading() as connection:
             return [claim for claim in claims if not self._owns(connection, claim)]
 
@@ -248,7 +250,8 @@ class StepQueue:
     def keep_only(self, claims: Collection[Claim]) -> int:
         """Put this process's steps other than ``claims`` back into the queue; returns how many.
 
-        There are such steps where the answer to a claim was lost with the connection. No claim is under way meanwhile.
+        Such steps exist if the answer to a claim was lost with the connection. Call it only while no claim is under
+        way.
         """
         mine = {(claim.job.id, claim.number) for claim in claims}
         with self._database.reading() as connection:
@@ -288,7 +291,7 @@ class StepQueue:
 
     @staticmethod
     def _was_finished(connection: Transaction, claim: Claim, record: PageRecord) -> bool:
-        """Whether the same page was finished before, by a call whose answer was lost with the connection."""
+        """Whether an earlier call finished this page, whose answer was lost with the connection."""
         row = connection.execute(
             "SELECT 1 FROM steps WHERE job_id = ? AND number = ? AND state = 'done' AND folder = ?",
             (claim.job.id, claim.number, record.folder),
@@ -296,7 +299,7 @@ class StepQueue:
         return row is not None
 
     def _delete_finished_step(self, connection: Transaction, claim: Claim) -> bool:
-        """Delete a step that is no page, once it is done. False if it no longer belongs to this process."""
+        """Delete a finished step that is no page. False if it no longer belongs to this process."""
         if not self._owns_or_deletes(connection, claim):
             return False
         connection.execute("DELETE FROM steps WHERE job_id = ? AND number = ?", (claim.job.id, claim.number))
@@ -307,7 +310,7 @@ def _joins(options: str) -> bool:
     """Whether a job with these options, as its row has them, joins its pages."""
     try:
         return ParseOptions.model_validate_json(options).restructurePages
-    except ValidationError:  # kept by a release that allowed more
+    except ValidationError:  # kept by an earlier release, which allowed more
         return False
 
 

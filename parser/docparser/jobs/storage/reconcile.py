@@ -49,8 +49,8 @@ class Mended:
 
 
 def reconcile(database: Database, files: JobFiles, *, young_s: float = 0.0, pages: bool = True) -> Mended:
-    """Compare, and mend the rows. Folders younger than ``young_s`` without a row are left for the next time; without
-    ``pages`` only jobs are compared. Raises StorageUnavailable, DataDirFull."""
+    """Make the rows agree with the folders. Folders younger than ``young_s`` without a row wait for the next call;
+    without ``pages`` only jobs are compared. Raises StorageUnavailable, DataDirFull."""
     mended = Mended()
     _finish_removals(database, files)
     with database.reading() as connection:
@@ -59,7 +59,7 @@ def reconcile(database: Database, files: JobFiles, *, young_s: float = 0.0, page
     for job_id in sorted(files.job_ids() - known):
         if files.changed(job_id) > old:
             continue
-        if files.unsure(job_id):  # its client was told 503; no row came
+        if files.unsure(job_id):  # its client was told 503, and no row came
             files.remove(job_id)
         else:
             mended.jobs += _restore(database, files, job_id)
@@ -121,8 +121,7 @@ def _exists(connection: Transaction, job_id: str) -> bool:
 
 
 def _steps(database: Database) -> dict[str, dict[int, Row]]:
-    """Job -> the steps of its pages by number; jobs that were not opened yet have none. Not those that were
-    cancelled."""
+    """Job -> the steps of its pages by number; none before the document is opened. Cancelled jobs are left out."""
     steps: dict[str, dict[int, Row]] = defaultdict(dict)
     with database.reading() as connection:
         for row in connection.execute("SELECT id FROM jobs WHERE state != 'cancelled'"):
@@ -134,9 +133,9 @@ def _steps(database: Database) -> dict[str, dict[int, Row]]:
 
 
 def _compare(database: Database, files: JobFiles, job_id: str, steps: dict[int, Row]) -> int:
-    """Mend the pages of one job; returns how many."""
+    """Make the rows of one job's pages agree; returns how many changed."""
     if not files.has_document(job_id):
-        return 0  # its pages fail when they are read, and can be tried again when the folder is back
+        return 0  # reading a page fails then, and can be tried again when the folder is back
     folders = files.page_folders(job_id)
     found: dict[int, Found] = {}
     lost = []
@@ -183,7 +182,7 @@ def _there(files: JobFiles, job_id: str, folder: str | None) -> bool:
 
 
 def _newest(files: JobFiles, job_id: str, number: int, step: Row | None = None) -> Found | None:
-    """The newest folder of a page that can be read, and that is what ``step`` says of it."""
+    """The newest readable folder of a page that agrees with ``step``."""
     for folder in reversed(files.page_folders(job_id).get(number, [])):
         with contextlib.suppress(StorageDamaged, KeyError, TypeError):
             known = step["sha256"] if step is not None and step["folder"] == folder else None
@@ -193,7 +192,7 @@ def _newest(files: JobFiles, job_id: str, number: int, step: Row | None = None) 
 
 
 def _take(connection: Transaction, job_id: str, number: int, page: Found) -> None:
-    """A finished page becomes a done step, unless a living process has it in work."""
+    """A finished page becomes a done step, unless a living process works on it."""
     connection.execute(
         "INSERT INTO steps (job_id, number, state, folder, sha256, width, height, finished, changed) "
         "VALUES (?, ?, 'done', ?, ?, ?, ?, ?, ?) ON CONFLICT (job_id, number) DO UPDATE SET state = 'done', "

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Opens the database, and builds it from the jobs' folders where it is missing or damaged.
 
-A damaged file is renamed, never deleted. Of what it held only the list of failed pages is lost; they are parsed again.
-A file of another program, or of a newer release, is not touched.
+A damaged file is renamed, never deleted. Only its list of failed pages is lost; they are parsed again. A file of
+another program, or of a newer release, is not touched.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def make_if_missing(files: JobFolders) -> None:
     if path.exists():
         return
     with _take(files.root / "repair.lock", fcntl.LOCK_EX):
-        if path.exists():  # another process was here first
+        if path.exists():  # another process was faster
             return
         files.data.check()
         new = path.with_name(f".{path.name}-new")
@@ -69,7 +69,7 @@ def make_if_missing(files: JobFolders) -> None:
             database = SqliteDatabase(new)
             mended = reconcile(database, files)
             database.close()  # the last connection moves everything into the one file
-            set_aside(files)  # what is left beside a file that was removed would be taken for changes of the new one
+            set_aside(files)  # SQLite would take the removed file's leftovers for changes of the new one
             new.rename(path)
             flush_folder(files.root)
         finally:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Removes ended jobs that are too old or too large together, and what nothing refers to."""
+"""Removes ended jobs that are too old or too large together, and unreferenced files."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from docparser.jobs.storage.transaction import Database
 
 log = logging.getLogger(__name__)
 
-ORPHAN_S = 3600.0  # what is younger may be in the making
+ORPHAN_S = 3600.0  # a younger file may be in the making
 
 
 def remove_leftovers_at_start(database: Database, files: JobFiles) -> None:
-    """What is left over costs space only: a start does not fail because a bucket or PostgreSQL went away meanwhile."""
+    """Leftovers only cost space, so a start does not fail if a bucket or PostgreSQL goes away meanwhile."""
     try:
         remove_leftovers(database, files)
     except StorageUnavailable as exc:
@@ -26,8 +26,8 @@ def remove_leftovers_at_start(database: Database, files: JobFiles) -> None:
 
 
 def remove_leftovers(database: Database, files: JobFiles) -> None:
-    """Of what is older than an hour: what was written or removed by halves; of jobs that have ended, folders of pages
-    that no row names.
+    """Remove, if older than an hour: half-written and half-removed files, and page folders of ended jobs that no row
+    names.
 
     A folder with a job's name stays, whatever the rows say; so does a page's only folder, unless the job was cancelled.
     """
@@ -49,9 +49,8 @@ def remove_leftovers(database: Database, files: JobFiles) -> None:
 def remove_job(database: Database, files: JobFiles, job_id: str) -> bool:
     """Remove an ended job with its folder; False, and nothing is changed, if there is none or it has not ended.
 
-    The folder gets the name of a removed one while the row is locked, and is removed after the row. So a folder with a
-    job's name always belongs to a job that is kept, even where the database is lost; ``reconcile`` ends a removal that
-    was interrupted.
+    While the row is locked, the folder gets the name of a removed one; it is deleted after the row. So a folder with a
+    job's name always belongs to a kept job, even if the database is lost. ``reconcile`` finishes interrupted removals.
     """
     hidden = None
     try:

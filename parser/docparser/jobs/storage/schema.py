@@ -3,25 +3,20 @@
 
 from __future__ import annotations
 
-import contextlib
 import sqlite3
 from pathlib import Path
 
 from docparser.errors import Incompatible, StorageUnavailable
-from docparser.job_tables import CALLBACKS, FIRST, LISTS, TRACES
+from docparser.job_tables import JOBS
 
-# The version rises only when an older release could not use the file any more; then a release that knows the older
-# version brings the file up to date when it opens it, and an older release refuses it (`Incompatible`).
+# Rises only with a change that older releases could not live with: a release refuses a file of another version.
 VERSION = 1
-APPLICATION_ID = 0x444A4F42  # "DJOB"; 0 in files of the releases before it
+APPLICATION_ID = 0x444A4F42  # "DJOB"
 CLOCK = """
 CREATE TABLE clock (value INTEGER NOT NULL);
 INSERT INTO clock VALUES (0)
 """
-# What came later and older releases need not know, by the name of a table, index or column of jobs that it makes;
-# `extend` adds it to their files.
-EXTENSIONS = {"callbacks": CALLBACKS, "jobs_by_owner": LISTS, "trace": TRACES}
-TABLES = frozenset(("jobs", "steps", "flows", "clock"))
+TABLES = frozenset(("jobs", "steps", "flows", "callbacks", "clock"))
 
 
 class Damaged(StorageUnavailable):
@@ -30,41 +25,12 @@ class Damaged(StorageUnavailable):
 
 def fill(connection: sqlite3.Connection, change: int) -> None:
     """Make the tables in an empty database. Changes are numbered from ``change``."""
-    for part in (FIRST, CLOCK, *EXTENSIONS.values()):
-        _make(connection, part)
+    # WITHOUT ROWID: SQLite keeps the rows by their keys, without numbers of its own.
+    for statement in (JOBS + CLOCK).replace("\n);", "\n) WITHOUT ROWID;").split(";\n"):
+        connection.execute(statement)
     connection.execute("UPDATE clock SET value = ?", (change,))
     connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
     connection.execute(f"PRAGMA user_version = {VERSION}")
-
-
-def extend(connection: sqlite3.Connection) -> None:
-    """Add what is new to a file of an older release, which can still use it afterwards."""
-    if not _missing(connection):
-        return
-    connection.execute("BEGIN IMMEDIATE")
-    try:
-        for part in _missing(connection):  # less, where another process was faster
-            _make(connection, part)
-        connection.execute("COMMIT")
-    except BaseException:
-        with contextlib.suppress(sqlite3.Error):
-            connection.execute("ROLLBACK")
-        raise
-
-
-def _make(connection: sqlite3.Connection, part: str) -> None:
-    """Run what makes tables: SQLite keeps them by their keys, without numbers of rows of its own."""
-    for statement in part.replace("\n);", "\n) WITHOUT ROWID;").split(";\n"):
-        connection.execute(statement)
-
-
-def _missing(connection: sqlite3.Connection) -> list[str]:
-    """Those of EXTENSIONS that the file has not."""
-    names = {
-        row["name"]
-        for row in connection.execute("SELECT name FROM sqlite_schema UNION SELECT name FROM pragma_table_info('jobs')")
-    }
-    return [part for name, part in EXTENSIONS.items() if name not in names]
 
 
 def check(connection: sqlite3.Connection, path: Path) -> None:
@@ -75,8 +41,7 @@ def check(connection: sqlite3.Connection, path: Path) -> None:
     tables = {row[0] for row in connection.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")}
     if not application and not version and not tables:
         raise Damaged(f"PARSER_DATA_DIR: the job database {path} is empty.")
-    ours = application == APPLICATION_ID or (application == 0 and tables >= TABLES)
-    if not ours or (version == VERSION and not tables >= TABLES):
+    if application != APPLICATION_ID or (version == VERSION and not tables >= TABLES):
         raise Incompatible(
             f"PARSER_DATA_DIR: {path} is a database of another program (application_id {application}, tables "
             f"{', '.join(sorted(tables)[:5]) or 'none'}). Move it away, and the parser rebuilds the jobs' rows from "

@@ -59,8 +59,8 @@ class JobStore:
         self._limits = limits
 
     def insert(self, job: Job, *, key: str | None, fingerprint: str, size: int) -> str:
-        """Insert the job; when this returns, it is on the disk. A row that was made from the job's folder meanwhile
-        stays as it is.
+        """Insert the job; when this returns, it is on the disk. If its row was made from the folder meanwhile, that row
+        stays.
 
         Returns its id, or the id of the job that the same ``key`` made before. Raises QueueFull, KeyReused.
         """
@@ -128,8 +128,8 @@ class JobStore:
         ids: Sequence[str] = (),
     ) -> list[tuple[Job, Counts]]:
         """At most ``most`` jobs of ``owner``, newest first: those that came ``before`` the job with this ``created``
-        and ``id``, in one of ``states`` and with one of ``ids`` if there are any, and of this batch. What arrives
-        meanwhile moves none."""
+        and ``id``, in one of ``states`` and with one of ``ids`` if there are any, and of this batch. Jobs that arrive
+        meanwhile move none of them."""
         wanted: list[tuple[str, Sequence[str | float]]] = [("owner = ?", (owner,))]
         if before is not None:
             wanted.append(("(created, id) < (?, ?)", before))
@@ -158,8 +158,8 @@ class JobStore:
             return _job(connection, job_id, owner)
 
     def retry(self, job_id: str, owner: str) -> list[int]:
-        """Put the failed steps back into the queue, but those that took too long; returns their numbers. Joining comes
-        after the pages.
+        """Put the failed steps back into the queue, except those that took too long; returns their numbers. Joining
+        comes after the pages.
 
         Raises QueueFull, and InvalidJob if the job still runs or was cancelled.
         """
@@ -235,7 +235,7 @@ class JobStore:
 
 
 def insert_row(connection: Transaction, values: dict[str, Any]) -> None:
-    """A row of ``jobs``, which takes turns from now on. The queue is locked."""
+    """Insert a row of ``jobs``, which takes turns from now on. The queue is locked."""
     values["turns"] = job_order.initial(connection, values["flow"])
     names, marks = ", ".join(values), ", ".join(f":{name}" for name in values)
     connection.execute(f"INSERT INTO jobs ({names}) VALUES ({marks})", values)
@@ -248,7 +248,7 @@ def cancel(connection: Transaction, job_id: str) -> None:
 
 
 def drop_joining(connection: Transaction, job_id: str) -> None:
-    """Pages are parsed again: the last one queues the joining, which would not have them now."""
+    """Drop a queued joining, because pages are parsed again. The last of them queues it once more."""
     connection.execute("DELETE FROM steps WHERE job_id = ? AND number = ?", (job_id, JOINING))
 
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The store interface: what the job store asks of a database. ``database`` is SQLite's, ``docparser.postgres`` is
-PostgreSQL's; every statement of the store is written once, in SQL that both read."""
+"""What the job store needs of a database. ``database`` is SQLite's, ``docparser.postgres`` is PostgreSQL's; every
+statement of the store is written once, in SQL that both read."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Transaction(Protocol):
     def executemany(self, statement: str, values: Iterable[Any], /) -> object: ...
 
     def taking(self, table: str) -> Sequence[str]:
-        """Ends of the SELECT that takes a row of ``table`` for this transaction, to be tried in this order."""
+        """Endings of the SELECT that takes a row of ``table`` for this transaction, to be tried in this order."""
 
     def lock_job(self, job_id: str) -> None:
         """Nobody else changes the job, its steps or their number. Each transaction that changes a job begins so."""
@@ -56,10 +56,10 @@ class Database(Protocol):
     """Methods raise StorageUnavailable and DataDirFull."""
 
     refusals: tuple[type[Exception], ...]
-    """What a statement with values that no row may have raises."""
+    """The exceptions of a statement whose values no row may have."""
 
     def writing(self) -> contextlib.AbstractContextManager[Transaction]:
-        """A transaction: committed at the end, or undone. Raises OutcomeUnknown where it is not known which."""
+        """A transaction: committed at the end, or undone. Raises OutcomeUnknown if nobody knows which."""
 
     def reading(self) -> contextlib.AbstractContextManager[Transaction]:
         """One snapshot for all queries inside."""
@@ -71,12 +71,12 @@ class Database(Protocol):
 
 
 class Membership(Protocol):
-    """Who works on the queue. ``name`` is this process's, unique among all that ever were."""
+    """The processes that work on the queue. ``name`` is this process's, unique for all time."""
 
     name: str
 
     def renew(self) -> None:
-        """Show again that this process is alive, if what showed it is gone."""
+        """Renew this process's sign of life, if it is gone."""
 
     def dead(self, names: Sequence[str]) -> list[str]:
         """Those of ``names`` that have ended."""

@@ -10,18 +10,7 @@ import numpy as np
 from openvino import opset15 as nodes
 
 from docparser.layout.operators.call import Call, Output, Translator, cast, constant, element_of, scalar, shape_of
-
-
-def unary(make: Callable[..., Any]) -> Translator:
-    return lambda call: make(call[0])
-
-
-def binary(make: Callable[..., Any]) -> Translator:
-    return lambda call: make(call[0], call[1])
-
-
-def same(call: Call) -> Output:
-    return call[0]
+from paddle_program.operators import of_inputs
 
 
 def scale(call: Call) -> Output:
@@ -43,10 +32,6 @@ def to_type(call: Call) -> Output:
     return cast(call[0], call.attribute("dtype"))
 
 
-def where(call: Call) -> Output:
-    return nodes.select(call[0], call[1], call[2])
-
-
 def floor_divide(call: Call) -> Output:
     """Rounded down, for integers too, whose division by OpenVINO is rounded towards zero on some processors."""
     if element_of(call[0]).startswith("float"):
@@ -63,18 +48,10 @@ def bitwise_and(call: Call) -> Output:
     return make(call[0], call[1])
 
 
-def dropout(call: Call) -> Output:
-    """As it is after training. Input 1 is a seed, input 2 the share that training drops."""
-    call.must("is_test", True)
-    call.must("mode", "upscale_in_train")  # the other mode scales here
-    call.ignore("seed", "fix_seed")
-    return call[0]
-
-
 ELEMENTWISE: dict[str, Translator] = {
-    **{
-        name: unary(make)
-        for name, make in {
+    **of_inputs(
+        1,
+        {
             "abs": nodes.abs,
             "ceil": nodes.ceiling,
             "cos": nodes.cos,
@@ -88,11 +65,11 @@ ELEMENTWISE: dict[str, Translator] = {
             "sin": nodes.sin,
             "sqrt": nodes.sqrt,
             "tanh": nodes.tanh,
-        }.items()
-    },
-    **{
-        name: binary(make)
-        for name, make in {
+        },
+    ),
+    **of_inputs(
+        2,
+        {
             "add": nodes.add,
             "divide": nodes.divide,
             "elementwise_pow": nodes.power,
@@ -109,17 +86,15 @@ ELEMENTWISE: dict[str, Translator] = {
             "not_equal": nodes.not_equal,
             "remainder": nodes.floor_mod,
             "subtract": nodes.subtract,
-        }.items()
-    },
+        },
+    ),
+    **of_inputs(3, {"where": nodes.select}),
     "bitwise_and": bitwise_and,
     "cast": to_type,
     "clip": clip,
-    "dropout": dropout,
     "floor_divide": floor_divide,
     "gelu": gelu,
     "scale": scale,
-    "share_data_": same,
-    "where": where,
 }
 
 

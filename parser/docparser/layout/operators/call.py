@@ -12,7 +12,6 @@ from openvino import opset15 as nodes
 from paddle_program.call import OperatorCall
 
 Output = Any  # openvino.Output, whose methods its stubs do not know all of
-Value = Output | list[Output]
 Translator = Callable[["Call"], Any]
 
 
@@ -30,7 +29,6 @@ class Call(OperatorCall[Output]):
         return nodes.concat(parts, 0).output(0)
 
     def numbers(self, index: int) -> list[int]:
-        """The same where the values must be known now."""
         sizes = self.sizes(index)
         if not is_constant(sizes):
             raise self.unknown(f"input {index} is computed; known where it is constant")

@@ -9,6 +9,7 @@ import numpy as np
 from openvino import opset15 as nodes
 
 from docparser.layout.operators.call import Call, Output, Translator, cast, constant, element_of, scalar, shape_of
+from paddle_program.operators import written_places
 
 
 def gather(call: Call) -> Output:
@@ -52,15 +53,9 @@ def set_value_with_tensor(call: Call) -> Output:
 
 
 def _write_slice(call: Call, values: Output, first: int) -> Output:
-    """The places that the slice takes are numbered, so that it becomes writing to a list of places."""
-    call.must("none_axes", [])
-    axes, gone = call.attribute("axes"), call.attribute("decrease_axes")
+    """A slice is written as a list of places."""
     shape = shape_of(call[0])
-    places = np.arange(math.prod(shape)).reshape(shape)
-    cut = [slice(None)] * len(shape)
-    for axis, start, stop, step in zip(axes, *(call.numbers(first + index) for index in range(3)), strict=True):
-        cut[axis] = slice(start, stop, step)
-    places = places[tuple(cut)].squeeze(tuple(gone))
+    places = written_places(call, shape, first)
     return nodes.reshape(
         nodes.scatter_elements_update(
             nodes.reshape(call[0], constant([-1], "int64"), False),

@@ -5,11 +5,11 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
 from openvino import opset1
 from openvino import opset15 as nodes
 
 from docparser.layout.operators.call import Call, Output, Translator, constant, shape_of
+from paddle_program.operators import batch_norm_inputs, nearest_factors
 
 
 def matmul(call: Call) -> Output:
@@ -55,12 +55,7 @@ def pool2d(call: Call) -> Output:
 
 
 def batch_norm(call: Call) -> Output:
-    """Inputs: values, mean, variance, scale, bias, of which training would write the statistics."""
-    call.must("data_format", "NCHW")
-    call.must("is_test", True)
-    call.must("trainable_statistics", False)
-    call.ignore("momentum", "use_global_stats")
-    values, mean, variance, scale, bias = (call[index] for index in range(5))
+    values, mean, variance, scale, bias = batch_norm_inputs(call)
     return nodes.batch_norm_inference(values, scale, bias, mean, variance, call.attribute("epsilon"))
 
 
@@ -88,19 +83,10 @@ LAYERS: dict[str, Translator] = {
 
 
 def nearest_interp(call: Call) -> Output:
-    """The pixel at or before each place, by a factor; inputs 1 to 3 would be sizes, and factors, as tensors."""
-    call.must("data_format", "NCHW")
-    call.must("interp_method", "nearest")
-    call.must("align_corners", False)
-    call.ignore("align_mode")  # of linear methods
-    for name in ("out_d", "out_h", "out_w"):
-        call.must(name, -1)
-    if any(call.has(index) for index in (1, 2, 3)) or len(call.attribute("scale")) != 2:
-        raise call.unknown("sizes that are not two factors")
-    factors = np.asarray(call.attribute("scale"), np.float32)
+    """The pixel at or before each place."""
     return nodes.interpolate(
         call[0],
-        nodes.constant(factors),
+        constant(nearest_factors(call), "float32"),
         "nearest",
         "scales",
         axes=constant([2, 3], "int64"),

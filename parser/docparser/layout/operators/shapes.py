@@ -36,7 +36,7 @@ def full_with_tensor(call: Call) -> Output:
 
 
 def assign_value(call: Call) -> Output:
-    """Input 0 is what is written over."""
+    """Input 0 is overwritten."""
     return constant(np.reshape(call.attribute("values"), call.attribute("shape")), call.attribute("dtype"))
 
 
@@ -141,14 +141,6 @@ def _slice(value: Output, starts: list[int], stops: list[int], steps: list[int],
     return nodes.slice(value, *(constant(numbers, "int64") for numbers in (starts, stops, steps, axes)))
 
 
-def combine(call: Call) -> list[Output]:
-    return [call[index] for index in range(len(call))]
-
-
-def spread(call: Call) -> list[Output]:
-    return call.tensors(0)
-
-
 def concat(call: Call) -> Output:
     (axis,) = call.numbers(1)
     return nodes.concat(call.tensors(0), axis)
@@ -191,8 +183,6 @@ def _triangle(call: Call, keep: Callable[..., np.ndarray]) -> Output:
 
 
 SHAPES: dict[str, Translator] = {
-    "builtin.combine": combine,
-    "builtin.split": spread,
     "concat": concat,
     "expand": expand,
     "expand_as": expand_as,
