@@ -27,7 +27,6 @@ NOT_RUN = {
     "scripts/eval_accuracy.py --model_path models/PaddleOCR-VL-1.6 --candidate npu --test_images a.png b.png": "a die",
     "scripts/select_npus.sh present": "a node with dies",
     "scripts/offline_bundle.sh save paddleocr-vl.tar --to-build aarch64": "registries",
-    "scripts/release.sh make release --sign KEY": "an engine and a key",
 }
 
 
