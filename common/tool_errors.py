@@ -7,6 +7,7 @@ Every command of the project uses these kinds: scripts, launcher, self-test, and
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import sys
@@ -18,6 +19,9 @@ INTERRUPTED = 130
 RESUMABLE = "interrupted; run the same command again to go on"
 # Whoever starts a service says there where its settings are set: ".env beside compose.yaml", a ConfigMap.
 SETTINGS_PLACE = "SETTINGS_PLACE"
+# What an operator does about a file that the system refuses.
+ROOM, OWNER = "make room on it", "run this as its owner, or give it to this user"
+REMEDIES = {errno.ENOSPC: ROOM, errno.EDQUOT: ROOM, errno.EACCES: OWNER, errno.EPERM: OWNER}
 SETTING = re.compile(r"\b(?:PARSER|VLM|LAYOUT|CORPUS)_[A-Z][A-Z0-9_]*\b")
 
 
@@ -70,11 +74,19 @@ def with_place(message: str, env: Mapping[str, str] = os.environ) -> str:
     return f"{message.rstrip().removesuffix('.')}. {' and '.join(names)} {verb} set in {place}."
 
 
+def of_system(error: OSError) -> str:
+    """The file, if there is one, the system's words, and what to do about it."""
+    named = isinstance(error.filename, (str, bytes, os.PathLike))
+    said = f"{os.fsdecode(error.filename)}: {error.strerror}" if named else error.strerror or str(error)
+    remedy = REMEDIES.get(error.errno or 0)
+    return f"{said}; {remedy}" if remedy else said
+
+
 def run(command: Callable[[], int | None], interrupted: str = "interrupted") -> int:
     """Call a command and return its exit status; None counts as 0.
 
-    A ToolError becomes one line on stderr and its own status, as does a reader of stdout that went away. Ctrl-C prints
-    ``interrupted`` and becomes 130.
+    A ToolError becomes one line on stderr and its own status, as do a file that the system refuses and a reader of
+    stdout that went away, with status 1. Ctrl-C prints ``interrupted`` and becomes 130.
     """
     try:
         return command() or 0
@@ -85,6 +97,9 @@ def run(command: Callable[[], int | None], interrupted: str = "interrupted") -> 
         # The interpreter must not try to flush it once more.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         print("error: the reader of the output went away before everything was written", file=sys.stderr)
+        return FAILED
+    except OSError as error:
+        print(f"error: {of_system(error)}", file=sys.stderr)
         return FAILED
     except KeyboardInterrupt:
         print(interrupted, file=sys.stderr)

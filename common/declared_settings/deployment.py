@@ -9,8 +9,8 @@ PARSER_CONTAINER = (
     Setting(
         "PARSER_MEM_LIMIT",
         "",
-        "Memory limit of the parser container: 8 GiB, 0.7 GiB for each worker, and PARSER_MAX_BODIES_MIB. 12g are "
-        "enough for 4 workers, 24g for 16; with less the parser starts fewer.",
+        "Memory limit of the parser container: 9 GiB, of which PARSER_MAX_BODIES_MIB is 1, and 0.7 GiB for each "
+        "worker. 12g are enough for 4 workers, 24g for 16; with less the parser starts fewer.",
         shown="12g, Ascend 24g",
     ),
 )
@@ -111,7 +111,6 @@ BUILDS = (
 LOCAL_MODE = (
     Setting("VLM_HOST", "127.0.0.1", "Address of the VLM server."),
     Port("VLM_PORT", "8000", "Its port."),
-    Setting("LAYOUT_HOST", "127.0.0.1", "Address that the layout server listens on."),
     Whole(
         "READY_TIMEOUT",
         "900",

@@ -73,8 +73,8 @@ HARDWARE_AND_WEIGHTS = (
     Setting(
         "MODELS_CONFIG",
         "config/models.yaml",
-        "The models and their arguments; in containers a file inside them: `/models/own.yaml` is `own.yaml` in "
-        "MODELS_DIR.",
+        "The models and their arguments, for the VLM server and the parser; in containers a file inside them: "
+        "`/models/own.yaml` is `own.yaml` in MODELS_DIR.",
     ),
 )
 MOST_REPLICAS = 64  # in a container

@@ -4,9 +4,10 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
-from tool_errors import WeightsError
+from tool_errors import UsageError, WeightsError
 
 from . import layout, vlm
 from .catalog import Catalog, Model
@@ -21,9 +22,25 @@ def part_of(target: Path) -> Path:
     return target.with_name(f".{target.name}.part")
 
 
-def remove_leftovers(part: Path) -> None:
+def gather(model: Model, part: Path, download: Callable[[str, Path], None]) -> None:
+    """Let ``download`` bring the model's repository to the folder, and that of its layout model inside, unless it is
+    there. Raises UsageError where the entry names no repository."""
+    if model.repository is None:
+        raise UsageError(
+            f"models.yaml: models.{model.name} lacks the key 'repository', so no hub can be asked; copy the weights to "
+            f"{model.path} in MODELS_DIR"
+        )
+    bring(model.repository, part, download)
+    inside = part / layout.name_of(model)
+    if model.layout_repository and not layout.is_complete(inside):
+        bring(model.layout_repository, inside, download)
+
+
+def bring(repository: str, folder: Path, download: Callable[[str, Path], None]) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    download(repository, folder)
     for name in LEFTOVERS:
-        shutil.rmtree(part / name, ignore_errors=True)
+        shutil.rmtree(folder / name, ignore_errors=True)
 
 
 def check_whole(part: Path, model: Model, catalog: Catalog) -> None:

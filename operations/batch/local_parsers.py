@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING
 
 from bundle import readiness
 from bundle.environments.setup import ENVIRONMENTS
-from bundle.paths import ROOT, RUN_DIR, shown
-from bundle.settings import LocalSettings
+from bundle.local_mode.settings import LocalSettings
+from bundle.paths import ROOT, RUN_DIR, VALUES, shown
 from health_probe import probe
 from selftest.server import Server
 from served_weights.settings import WeightSettings
@@ -72,7 +72,7 @@ async def _spawn(
     log = RUN_DIR / "logs" / f"parse_folder-parser-{port}.log"
     log.parent.mkdir(parents=True, exist_ok=True)
     data = stack.enter_context(tempfile.TemporaryDirectory(prefix="parse_folder-", ignore_cleanup_errors=True))
-    values = LocalSettings.load(os.environ).values
+    values = LocalSettings.of(VALUES).values
     kept = {name: value for name, value in values.items() if not name.startswith("PARSER_API_KEY")}
     kept |= await asyncio.to_thread(model_at, vlm, kept)
     own = {} if share == 1 else {"PARSER_WORKERS": str(workers(len(os.sched_getaffinity(0)), share))}

@@ -80,7 +80,7 @@ def parsers_json(state: DocumentState, path: Path) -> bool:
 
 def spreadsheet(state: DocumentState, path: Path) -> bool:
     """A sheet for each table. False where the document has none."""
-    book = workbook.empty_workbook()
+    book = workbook.empty_workbook(state.document.stem)
     for number, page in enumerate(_pages(state, lambda lost: ""), 1):
         workbook.add_page(book, number, page)
     if not book.sheetnames:
@@ -92,7 +92,8 @@ def spreadsheet(state: DocumentState, path: Path) -> bool:
 
 def word_file(state: DocumentState, path: Path) -> bool:
     with files.whole(path) as part, part.open("wb") as stream:
-        word.render(_pages(state, lambda lost: f"> Page {lost.page} is missing: {lost.reason}"), stream)
+        pages = _pages(state, lambda lost: f"> Page {lost.page} is missing: {lost.reason}")
+        word.render(pages, stream, state.document.stem)
     return True
 
 
@@ -100,8 +101,7 @@ def searchable(state: DocumentState, path: Path) -> bool:
     """The document as a PDF that can be searched. A page that is missing in the results stays, without text. Raises
     UneditablePdf."""
     records = (
-        (record.page, {}) if isinstance(record, Trouble) else (record["page"], record["prunedResult"])
-        for record in state.records()
+        (record.page, {}) if isinstance(record, Trouble) else (record["page"], record) for record in state.records()
     )
     with files.whole(path) as part, part.open("wb") as stream:
         searchable_pdf.write(Source(state.document.path, kind(state.document.path)), records, stream)

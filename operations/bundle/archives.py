@@ -3,16 +3,18 @@
 
 from __future__ import annotations
 
+import errno
 import tarfile
 from pathlib import Path
 
-from tool_errors import UsageError
+from tool_errors import ROOM, ToolError, UsageError
 
 
 def unpack(archive: Path, folder: Path) -> None:
     """Unpack `archive` into `folder`.
 
-    Raises UsageError if it is broken, or holds anything but plain files and folders that lie inside.
+    Raises UsageError if it is broken, or holds anything but plain files and folders that lie inside; ToolError where
+    the disk is full.
     """
     try:
         with tarfile.open(archive) as tar:
@@ -21,6 +23,8 @@ def unpack(archive: Path, folder: Path) -> None:
             else:
                 extract_plain(tar, folder)
     except (tarfile.TarError, EOFError, OSError) as error:
+        if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise ToolError(f"{folder}: {error.strerror}, before all of {archive} was there; {ROOM}") from error
         raise UsageError(f"{archive} is broken or no tar archive ({error}); copy it again") from error
 
 

@@ -12,12 +12,21 @@ import http.client
 import json
 import urllib.error
 import urllib.request
+from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+import declared_settings
 from bundle.paths import VALUES
+from bundle.ports import reachable
 from health_probe import OPENER
 from tool_errors import ParseError, ServiceError, UsageError
+
+
+def address(values: Mapping[str, str]) -> str:
+    """Where this machine reaches the parser that these settings start, in a container or without. Raises UsageError."""
+    host = reachable(values.get("PARSER_BIND") or "127.0.0.1")
+    return f"http://{host}:{declared_settings.port(values, 'PARSER_PORT')}"
 
 
 def body(data: bytes, file_type: int, **options: Any) -> dict[str, Any]:

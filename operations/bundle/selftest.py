@@ -17,8 +17,8 @@ from bundle import files, parser_client
 from bundle.compose import mounted, project
 from bundle.demo.inputs import open_documents
 from bundle.environments.setup import ENVIRONMENTS
+from bundle.local_mode.settings import LocalSettings
 from bundle.paths import ROOT, VALUES, shown
-from bundle.settings import LocalSettings
 from selftest import check as selftest
 from selftest.server import Server
 from served_weights.settings import WeightSettings
@@ -50,7 +50,7 @@ def parse_arguments(words: list[str], settings: LocalSettings) -> argparse.Names
         help="docker: ask the VLM from inside its container, since its port is not published (default local)",
     )
     parser.add_argument("--vlm", metavar="URL", default=settings.values["VLM_URL"], help="default %(default)s")
-    parser.add_argument("--parser", metavar="URL", default=settings.parser_url, help="default %(default)s")
+    parser.add_argument("--parser", metavar="URL", default=settings.address("parser"), help="default %(default)s")
     parser.add_argument(
         "--weights", metavar="DIR", type=Path, help="the folder that is served (default: what the VLM says)"
     )
@@ -171,7 +171,7 @@ def check_in_container(options: argparse.Namespace, settings: Mapping[str, str])
 
 
 def main(words: list[str]) -> int:
-    settings = LocalSettings.load(os.environ)
+    settings = LocalSettings.of(VALUES)
     options = parse_arguments(words, settings)
     if options.mode == "docker" and not options.record:
         # VALUES holds the settings as compose reads them. Local mode overrides some of them, like HARDWARE.

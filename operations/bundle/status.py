@@ -6,7 +6,6 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import json
-import os
 import re
 import sys
 import time
@@ -15,6 +14,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import declared_settings
 import npu_smi
 from bundle import parser_client, readiness
 from bundle.compose import division, project
@@ -23,7 +23,6 @@ from bundle.compose.images import hardware
 from bundle.origin import UNKNOWN
 from bundle.paths import VALUES
 from bundle.progress import last_line, step
-from bundle.settings import LocalSettings
 from tool_errors import FAILED, ServiceError, run
 
 SAMPLE = re.compile(r"^(docparser_[a-z_]+)(?:\{[^}]*\})? (\S+)$", re.MULTILINE)
@@ -63,7 +62,7 @@ def get(url: str) -> tuple[int, str]:
 def container(name: str, row: dict[str, Any] | None) -> Line:
     """State and versions of a service's container, and what it went through."""
     if row is None:
-        return Line(name, "no container; docker compose up -d", False)
+        return Line(name, "no container; docker compose up -d", False, lasting=True)
     found = project.labels(row["Image"])
     known = {key: found[label] for key, label in LABELS.items() if found.get(label, UNKNOWN) != UNKNOWN}
     versions = [f"{key} {COMMIT.sub(SHORT, value)}" for key, value in known.items()]
@@ -199,7 +198,7 @@ def disk() -> Line:
 
 def look() -> list[Line]:
     """Every line. Raises ServiceError where the engine does not answer."""
-    parser = LocalSettings.load(os.environ).parser_url
+    parser = parser_client.address(VALUES)
     rows = project.containers()
     lines = [container(name, rows.get(name)) for name in ("vlm", "parser")]
     if "vlm-next" in rows:
@@ -225,12 +224,16 @@ def look() -> list[Line]:
     said, ready = answer.get("errorMsg") or body[:200], answer.get("result") or {}
     if (line := layout(found.get("layout"), ready)) is not None:
         lines.append(line)
-    lines.append(Line("service", f"{parser}: {said}", code == 200))
+    # Without a container of each it never becomes ready.
+    lines.append(Line("service", f"{parser}: {said}", code == 200, lasting=not {"vlm", "parser"} <= rows.keys()))
     lines.append(weights(ready))
     if code:
         lines.append(queue(get(f"{parser}/metrics")[1]))
     if rows.get("parser", {}).get("State") == "running":
         lines.append(disk())
+    if wrong := declared_settings.unknown(VALUES):
+        # Compose passes the names that it knows, so no container can refuse these.
+        lines.append(Line("settings", "; ".join(wrong), False, lasting=True))
     return lines
 
 

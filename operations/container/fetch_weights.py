@@ -13,10 +13,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-from served_weights import layout
 from served_weights.catalog import Catalog, Model
 from served_weights.manifest import NAME, write
-from served_weights.placing import check_whole, part_of, put_in_place, remove_leftovers
+from served_weights.placing import check_whole, gather, part_of, put_in_place
 from served_weights.settings import WeightSettings
 from served_weights.vlm import there
 from tool_errors import EnvironmentSetupError, UsageError, WeightsError, run
@@ -46,19 +45,6 @@ def download(repository: str, folder: Path) -> None:
             f"hf: the download of {repository} failed, the lines above say why; it goes on at the next try. Without a "
             "network, fill the volume by hand (docs/kubernetes.md); HF_ENDPOINT names a mirror"
         )
-    remove_leftovers(folder)
-
-
-def gather(model: Model, part: Path) -> None:
-    """Download the VLM and its layout model. Raises UsageError where the entry names no repository."""
-    if model.repository is None:
-        raise UsageError(f"models.yaml: models.{model.name} lacks the key 'repository'; fill the volume by hand")
-    part.mkdir(parents=True, exist_ok=True)
-    download(model.repository, part)
-    inside = part / layout.name_of(model)
-    if model.layout_repository and not layout.is_complete(inside):
-        inside.mkdir(exist_ok=True)
-        download(model.layout_repository, inside)
 
 
 def check(folder: Path, model: Model, catalog: Catalog) -> None:
@@ -80,7 +66,7 @@ def main() -> None:
             raise WeightsError(f"{error}. Nothing was changed; remove {target} to fetch it") from error
     else:
         part = part_of(target)
-        gather(model, part)
+        gather(model, part, download)
         check(part, model, catalog)
         put_in_place(part, target)
     print(f"{target} is whole", flush=True)

@@ -9,7 +9,13 @@ from __future__ import annotations
 
 
 class ParserError(Exception):
-    """Base class; the message may be shown to the client."""
+    """Base class; the message may be shown to the client. ``kind``: what an answer calls it that lists failed pages."""
+
+    kind = "failed"
+
+
+class PageFailed(ParserError):
+    """Base class of what concerns one page; the other pages of its document are parsed all the same."""
 
 
 class InvalidRequest(ParserError):
@@ -24,33 +30,45 @@ class ModelNotFound(ParserError):
     """A chat completion asks for a model that is not served here."""
 
 
-class InvalidDocument(ParserError):
+class InvalidDocument(PageFailed):
     """``file`` cannot be read, or is not of the type that the request says."""
+
+    kind = "invalid"
 
 
 class FileNotFound(ParserError):
     """There is no uploaded file of this id, or it belongs to another client, or its time is over."""
 
 
-class DocumentTooLarge(ParserError):
+class DocumentTooLarge(PageFailed):
     """``file`` exceeds one of the operator's limits."""
 
+    kind = "too_large"
 
-class DocumentTooSlow(ParserError):
+
+class DocumentTooSlow(PageFailed):
     """A part of ``file`` takes more CPU time than the operator allows. It is not tried again."""
 
+    kind = "too_slow"
 
-class StepTooSlow(ParserError):
+
+class StepTooSlow(PageFailed):
     """A step of a page, after it was read, takes longer than the operator allows. It is not tried again with these
     options."""
 
+    kind = "too_slow"
 
-class BoundExceeded(ParserError):
+
+class BoundExceeded(PageFailed):
     """Work over the text of a document exceeded one of the operator's bounds on a child process."""
 
+    kind = "too_large"
 
-class UnreadableText(ParserError):
+
+class UnreadableText(PageFailed):
     """The text of a document ended the child process that worked on it, or no library can read it."""
+
+    kind = "invalid"
 
 
 class NotReady(ParserError):
@@ -65,24 +83,30 @@ class SpoolFull(ParserError):
     """The document or its result cannot be written to PARSER_SPOOL_DIR."""
 
 
-class PageTimeout(ParserError):
+class PageTimeout(PageFailed):
     """A page took longer than the operator allows."""
+
+    kind = "timeout"
 
 
 class RequestTimeout(ParserError):
     """All pages together took longer than the operator allows."""
 
 
-class WorkerLost(ParserError):
+class WorkerLost(PageFailed):
     """Worker processes that had the page ended, as often as a page is tried."""
+
+    kind = "worker_lost"
 
 
 class Abandoned(ParserError):
     """The page was cancelled because nobody waits for it. No client sees this error."""
 
 
-class InternalError(ParserError):
+class InternalError(PageFailed):
     """A fault of the service; details are in the log only."""
+
+    kind = "internal"
 
 
 # Errors of jobs.
@@ -130,6 +154,7 @@ class QuotaExceeded(ParserError):
     ``quota`` is its name, ``limit`` and ``used`` are in its unit.
     """
 
+    kind = "quota"
     retry_after_s = 60
     quota = ""
     limit = 0
@@ -144,6 +169,8 @@ class DataDirFull(ParserError):
 
 class StorageDamaged(ParserError):
     """The database or a stored result cannot be read."""
+
+    kind = "damaged"
 
 
 class StorageUnavailable(ParserError):
@@ -162,3 +189,9 @@ class Incompatible(StorageUnavailable):
 
 class OutcomeUnknown(StorageAway):
     """The connection broke while a transaction was being committed: it counts, or it does not."""
+
+
+def kind_of(name: str | None) -> str:
+    """Of the error of this class's name, as it was stored."""
+    error = globals().get(name or "")
+    return error.kind if isinstance(error, type) and issubclass(error, ParserError) else ParserError.kind

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which weights are in use, as the parser reports them. ``served_weights`` decides which they are."""
+"""Which weights are in use, as the parser reports them, and the pipeline that they are used by. ``served_weights``
+decides which they are."""
 
 from __future__ import annotations
 
@@ -9,6 +10,9 @@ import urllib.request
 from collections.abc import Collection
 from http.client import HTTPException
 from pathlib import Path
+from typing import Any
+
+import yaml
 
 from docparser.errors import NotReady
 from docparser.settings import Settings
@@ -118,6 +122,26 @@ def pipeline_file(settings: Settings) -> Path:
     if model.pipeline is None:
         raise NotReady(f"models.yaml: models.{model.name} names no pipeline; set PARSER_PIPELINE_CONFIG.")
     return settings.models_config.parent / model.pipeline
+
+
+def load_pipeline(file: Path) -> dict[str, Any]:
+    """The configuration of PaddleX's pipeline. Raises NotReady."""
+    try:
+        config = yaml.safe_load(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError, yaml.YAMLError) as exc:
+        raise NotReady(f"PARSER_PIPELINE_CONFIG: {file} cannot be read ({exc})") from exc
+    match config:
+        case {"SubModules": {"LayoutDetection": dict()}}:
+            return config
+    raise NotReady(
+        f"PARSER_PIPELINE_CONFIG: {file} is no pipeline of PaddleOCR-VL, which has SubModules.LayoutDetection. Name "
+        "another, or leave it empty."
+    )
+
+
+def has_preprocessor(pipeline: dict[str, Any]) -> bool:
+    """Whether the pipeline has models that turn and flatten pages."""
+    return bool(pipeline.get("use_doc_preprocessor", True))
 
 
 def _asked(settings: Settings) -> WeightSettings:

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from container import balancer, fetch_weights, metrics
+from served_weights import placing
 from served_weights.catalog import DEFAULT_FILE, Catalog
 from served_weights.manifest import NAME, verify
 from served_weights.settings import WeightSettings
@@ -137,15 +138,18 @@ def test_weights_come_to_their_place_when_they_are_whole(
     assert verify(volume / "PaddleOCR-VL") == 6 and "is whole" in capfd.readouterr().out
 
 
-def test_a_layout_model_that_was_begun_is_gone_on_with(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_a_layout_model_that_was_begun_is_gone_on_with(tmp_path: Path):
     model, asked = Catalog.load(DEFAULT_FILE).models["PaddleOCR-VL-1.6"], list[tuple[str | None, str]]()
-    monkeypatch.setattr(fetch_weights, "download", lambda repository, folder: asked.append((repository, folder.name)))
+
+    def download(repository: str, folder: Path) -> None:
+        asked.append((repository, folder.name))
+
     (inside := tmp_path / ".part/PP-DocLayoutV3").mkdir(parents=True)
-    fetch_weights.gather(model, tmp_path / ".part")
+    placing.gather(model, tmp_path / ".part", download)
     assert asked == [(model.repository, ".part"), (model.layout_repository, "PP-DocLayoutV3")]
     for name in ("inference.json", "inference.pdiparams", "inference.yml"):
         (inside / name).touch()
-    fetch_weights.gather(model, tmp_path / ".part")
+    placing.gather(model, tmp_path / ".part", download)
     assert asked[2:] == [(model.repository, ".part")], "a layout model that is there is not fetched again"
 
 

@@ -11,9 +11,9 @@ import pytest
 import yaml
 
 import declared_settings
+from bundle.local_mode.settings import LocalSettings
 from bundle.preflight import host
 from bundle.preflight.machine import Machine
-from bundle.settings import LocalSettings
 from container import cores as container_cores
 from declared_settings.kinds import Choice, Number
 from env_values import WrongValue
@@ -66,10 +66,9 @@ def test_the_launcher_knows_every_graph_mode_of_the_table():
     assert isinstance(setting, Choice) and tuple(GRAPH_MODES) == setting.values
 
 
-def test_local_mode_does_not_start_with_an_unknown_name(tmp_path):
-    (tmp_path / ".env").write_text("PARSER_MAX_BODYMIB=7\n")
+def test_local_mode_does_not_start_with_an_unknown_name():
     with pytest.raises(UsageError, match=re.escape(LINE)):
-        LocalSettings.load({}, tmp_path / ".env")
+        LocalSettings.of({"PARSER_MAX_BODYMIB": "7"})
 
 
 def test_preflight_names_unknown_names_and_wrong_values():

@@ -14,7 +14,7 @@ from bundle.compose import containers as containers_module
 from bundle.compose import project
 from bundle.demo import arguments, mode
 from bundle.local_mode.services import Services
-from bundle.settings import LocalSettings
+from bundle.local_mode.settings import LocalSettings
 from tool_errors import ServiceError, UsageError
 
 
@@ -48,7 +48,7 @@ class SimulatedContainers(containers_module.Containers):
 
 
 def choose(words: list[str], containers: SimulatedContainers, *, running: bool = False) -> str:
-    return mode.choose(arguments.parse(words), SimulatedServices(running), containers)
+    return mode.choose(arguments.parse(words), LocalSettings.of({}), SimulatedServices(running), containers)
 
 
 @pytest.fixture
@@ -100,13 +100,13 @@ def test_hardware_that_is_not_there_is_not_tried(
     monkeypatch.setattr(containers_module, "VALUES", {"HARDWARE": hardware})
     monkeypatch.setattr(containers_module, "has_device", lambda: device)
     monkeypatch.setattr(containers_module, "engine_answers", lambda: True)
-    assert containers_module.Containers(LocalSettings.load({})).suits_this_machine() is expected
+    assert containers_module.Containers().suits_this_machine() is expected
 
 
 @pytest.mark.parametrize("down", [True, False])
 def test_without_docker_the_error_says_so(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, down: bool):
     monkeypatch.setenv("PATH", str(tmp_path))
-    containers = containers_module.Containers(LocalSettings.load({}))
+    containers = containers_module.Containers()
     with pytest.raises(UsageError, match="no container engine with Compose v2 answers"):
         containers.down() if down else containers.check()
     containers.undo()
@@ -114,7 +114,7 @@ def test_without_docker_the_error_says_so(monkeypatch: pytest.MonkeyPatch, tmp_p
 
 def test_a_call_that_started_nothing_takes_nothing_down(monkeypatch: pytest.MonkeyPatch):
     """Someone's containers run, and the call was interrupted before it looked."""
-    containers, called = containers_module.Containers(LocalSettings.load({})), []
+    containers, called = containers_module.Containers(), []
     monkeypatch.setattr(containers, "_compose", lambda *words, **_: called.append(words))
     containers.undo()
     assert called == []
@@ -164,7 +164,7 @@ def test_undo_ends_what_the_call_started_and_nothing_else(
     monkeypatch.setattr(containers_module, "VALUES", {"HARDWARE": "cpu"})
     engine = SimulatedEngine(*running, images=images)
     monkeypatch.setattr(project, "call", engine)
-    containers = containers_module.Containers(LocalSettings.load({}))
+    containers = containers_module.Containers()
     containers.start()
     assert engine.calls == started and containers.exist() and containers.has_images()
     containers.undo()

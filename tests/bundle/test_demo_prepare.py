@@ -10,7 +10,7 @@ import pytest
 
 from bundle.demo import prepare
 from bundle.environments.environment import Environment
-from bundle.settings import LocalSettings
+from bundle.local_mode.settings import LocalSettings
 from tool_errors import UsageError
 
 
@@ -29,8 +29,8 @@ class Recorded:
     def start(self, *programs: str) -> None:
         self.steps.append(f"start {' '.join(programs)}")
 
-    def run(self) -> list[str]:
-        prepare.prepare_local(LocalSettings.load(os.environ), [], self, install=False)
+    def run(self, **said: str) -> list[str]:
+        prepare.prepare_local(LocalSettings.of({**os.environ, **said}), [], self, install=False)
         return self.steps
 
     def _set_up(self, environment: Environment) -> None:
@@ -53,8 +53,7 @@ class Recorded:
 
 
 def test_another_stack_has_an_environment_of_its_own(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(prepare, "VALUES", {"STACK": "0.23.0"})
-    steps = Recorded(monkeypatch, there={"tools", "parser"}).run()
+    steps = Recorded(monkeypatch, there={"tools", "parser"}).run(STACK="0.23.0")
     assert steps[:2] == ["system for tools, vlm-0.23, parser", "make vlm-0.23"]
 
 

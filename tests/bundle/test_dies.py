@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import errno
 import functools
 import os
 import subprocess
@@ -51,6 +52,30 @@ def test_tracked_fragments_are_what_the_script_writes():
     for path in dies.FOLDER.glob("*.yaml"):
         if path.stem not in (dies.PRESENT, dies.PRESENT_NEXT):
             assert path.read_text() == dies.fragment(path.stem)
+
+
+def test_a_file_that_a_full_disk_has_emptied_is_written_anew(node: Path):
+    path = dies.FOLDER / "0,2.yaml"
+    path.touch()
+    assert dies.write("0,2") == path and path.read_text() == dies.fragment("0,2")
+    before = path.stat()
+    dies.write("0,2")
+    assert path.stat().st_ino == before.st_ino, "compose recreates no container"
+
+
+def test_a_full_disk_leaves_the_file_of_before(node: Path, monkeypatch: pytest.MonkeyPatch):
+    """An empty one would mean all dies at the next call, also those of others."""
+    before = written(node, "0-1").read_text()
+
+    def full(path: Path, data: bytes) -> None:
+        path.touch()
+        raise OSError(errno.ENOSPC, "No space left on device", str(path))
+
+    monkeypatch.setattr(Path, "write_bytes", full)
+    with pytest.raises(OSError, match="No space left"):
+        dies.write_present("0-2", root=node)
+    assert {path.name: path.read_text() for path in dies.FOLDER.iterdir()} == {"present.yaml": before}
+    assert dies.written_for() == "0-1"
 
 
 @pytest.mark.parametrize("text", ["", "16", "3-1", "0,0", "1,0", "a", "0-15-3", "present,1"])

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from bundle import envfile
-from bundle.settings import LocalSettings
+from bundle.local_mode.settings import LocalSettings
 from tests.support import env_texts
 from tests.support.paths import ROOT
 from tool_errors import UsageError
@@ -73,7 +73,8 @@ def test_the_environment_wins(tmp_path: Path, monkeypatch):
 
 def test_home_never_becomes_a_folder_of_that_name(tmp_path: Path):
     (tmp_path / ".env").write_text("MODELS_DIR=$HOME/models\n")
-    assert LocalSettings.load({"HOME": "/h"}, tmp_path / ".env").values["MODELS_DIR"] == "/h/models"
+    said = envfile.read(tmp_path / ".env", {"HOME": "/h"})
+    assert LocalSettings.of(said).values["MODELS_DIR"] == "/h/models"
 
 
 def test_a_script_says_a_malformed_line_once_and_ends(tmp_path: Path):

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import tarfile
 from pathlib import Path
 
@@ -163,7 +164,7 @@ def test_a_hub_is_asked_for_each_repository_of_a_model(tmp_path: Path, monkeypat
     monkeypatch.setattr(module, "run_logged", lambda words, *_: asked.append(words[-4:]))
     monkeypatch.setattr(module, "ensure_uv", lambda: Path("uv"))
     for hub, model in (("hf", "PaddleOCR-VL"), ("hf", "PaddleOCR-VL-1.5"), ("modelscope", "PaddleOCR-VL-1.6")):
-        module.from_hub(hub, CATALOG.models[model], tmp_path)
+        placing.gather(CATALOG.models[model], tmp_path, functools.partial(module.download, hub))
     layout = ["PaddlePaddle/PP-DocLayoutV3", "--local-dir", f"{tmp_path}/PP-DocLayoutV3"]
     assert asked == [
         ["download", "PaddlePaddle/PaddleOCR-VL", "--local-dir", str(tmp_path)],
@@ -173,5 +174,5 @@ def test_a_hub_is_asked_for_each_repository_of_a_model(tmp_path: Path, monkeypat
         ["--model", layout[0], "--local_dir", layout[2]],
     ]
     nowhere = dataclasses.replace(CATALOG.models["PaddleOCR-VL"], repository=None)
-    with pytest.raises(UsageError, match=r"models\.PaddleOCR-VL lacks the key 'repository', so hf cannot be asked"):
-        module.from_hub("hf", nowhere, tmp_path)
+    with pytest.raises(UsageError, match=r"models\.PaddleOCR-VL lacks the key 'repository', so no hub can be asked"):
+        placing.gather(nowhere, tmp_path, lambda *_: None)

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from bundle.settings import LocalSettings, socket_path
+from bundle.local_mode.settings import LocalSettings, socket_path
 from tests.support.paths import ROOT
 from tests.support.wait import wait_for
 
@@ -38,7 +38,7 @@ def test_supervisord_starts_the_programs(tmp_path: Path, name: str):
         "SUPERVISOR_SOCKET": str(socket_path(checkout / "run")),
         "AUTOSTART": "true",
     }
-    env = {**LocalSettings.load(os.environ).values, **own}
+    env = {**LocalSettings.of(os.environ).values, **own}
     command = [sys.executable, "-m", "supervisor.supervisord", "-c", str(checkout / "config/supervisord.conf")]
     with (
         (checkout / "console").open("wb") as sink,

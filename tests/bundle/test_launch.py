@@ -15,6 +15,7 @@ import pytest
 
 from bundle import launch
 from bundle.environments import audit
+from bundle.local_mode import keys
 from bundle.offline import __main__ as offline
 from tests.support.paths import ROOT
 
@@ -49,6 +50,27 @@ def test_a_tool_runs_in_its_environment(environments: dict[str, Path], monkeypat
     for word in ("-h", "--help"):
         launch.launch("reference", "reference.inference", [word])
         assert became[-1][0] == Path(sys.executable) and became[-1][2]["PLUGIN_PYTHON"] == "/own/python"
+
+
+def test_keys_are_made_where_the_parser_of_local_mode_reads_them(
+    environments: dict[str, Path], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    became: list[Any] = []
+    monkeypatch.setattr(keys, "ENVIRONMENTS", {"parser": SimpleNamespace(python=environments["client"])})
+    monkeypatch.setattr(keys, "VALUES", {"PARSER_DATA_DIR": "jobs", "PARSER_RESULT_URL_HOURS": "2"})
+    monkeypatch.setattr(keys.os, "chdir", became.append)
+    monkeypatch.setattr(keys.os, "umask", became.append)
+    monkeypatch.setattr(keys.os, "execve", lambda *words: became.append(words))
+    assert keys.main(["api_keys", "list"]) == 3 and not became
+    assert "the environment parser is not there" in capsys.readouterr().err
+    environments["client"].parent.mkdir(parents=True)
+    environments["client"].touch()
+    assert keys.main(["link_keys", "rotate", "--revoke"]) == 0
+    folder, mask, (program, words, env) = became
+    assert (folder, mask, program) == (ROOT, 0o077, environments["client"])
+    assert words == [str(program), "-m", "docparser.link_keys", "rotate", "--revoke"]
+    assert (env["PARSER_DATA_DIR"], env["PARSER_RESULT_URL_HOURS"], env["HARDWARE"]) == ("jobs", "2", "cpu")
+    assert (keys.main(["--help"]), keys.main([]), keys.main(["make"])) == (0, 2, 2) and len(became) == 3
 
 
 def test_locks_are_audited_in_the_environment_tools(monkeypatch: pytest.MonkeyPatch):

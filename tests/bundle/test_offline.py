@@ -5,10 +5,12 @@ engine are in tests/images/cpu/test_offline.py."""
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import subprocess
 import tarfile
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -18,7 +20,7 @@ from bundle.offline import engine as engine_module
 from bundle_version import VERSION
 from served_weights.manifest import digest
 from tests.support.paths import ROOT
-from tool_errors import EnvironmentSetupError, UsageError
+from tool_errors import EnvironmentSetupError, ToolError, UsageError
 
 SETTINGS = {"HARDWARE": "cpu", "STACK": "0.23.0"}
 FILES = ("compose.yaml", ".env.example", "config/compose/dies/0-15.yaml", "models/README.md")
@@ -131,6 +133,19 @@ def test_without_settings_they_are_made_for_the_archives_images(folders: tuple[P
     (new / ".env").write_text("STACK=0.11.1\n")
     takeover.begin(new, SETTINGS)
     assert (new / ".env").read_text() == "STACK=0.11.1\n"
+
+
+def test_settings_are_made_whole_or_not_at_all(folders: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch):
+    def full(path: Path, data: bytes) -> None:
+        path.touch()
+        raise OSError(errno.ENOSPC, "No space left on device", str(path))
+
+    _, new = folders
+    before = sorted(new.iterdir())
+    monkeypatch.setattr(Path, "write_bytes", full)
+    with pytest.raises(OSError, match="No space left"):
+        takeover.begin(new, SETTINGS)
+    assert sorted(new.iterdir()) == before
 
 
 @pytest.fixture
@@ -252,6 +267,7 @@ class Engine:
         elif verb == "image inspect":
             processor = self.of_processor(words, (image,))
             said = {"{{.Architecture}}": processor, "{{json .RootFS.Layers}}": layers_of(processor)}
+            said["{{.Size}}"] = "5"
             return said[words[words.index("--format") + 1]]
         elif verb == "info":
             return json.dumps([["driver-type", "io.containerd.snapshotter.v1"]] if self.containerd else [["a", "b"]])
@@ -362,6 +378,43 @@ def test_a_plugin_that_cannot_serve_a_node_is_told(tmp_path: Path, answer: str |
         plugin.chmod(0o755)
     said = engine_module.old_plugin(plugin)
     assert words in said and bool(words) == bool(said)
+
+
+@pytest.mark.parametrize("when", ["free space is looked at", "the images are saved", "the archive is written", "never"])
+def test_a_disk_that_fills_up_is_left_as_it_was(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], when: str
+):
+    engine = Engine(tmp_path, "0")
+    full = OSError(errno.ENOSPC, "No space left on device")
+
+    def docker(*words: str, **settings: str) -> str:
+        said = engine.docker(*words, **settings)
+        if words[0] == "save" and when == "the images are saved":
+            raise full
+        return said
+
+    def add(tar: tarfile.TarFile, path: Path, name: str) -> None:
+        if when == "the archive is written":
+            raise full
+
+    for module in (save, engine_module):
+        monkeypatch.setattr(module, "docker", docker)
+    monkeypatch.setattr(save, "find_plugin", lambda: ROOT / "LICENSE")
+    monkeypatch.setattr(save.contents, "tree_files", lambda: [ROOT / "LICENSE"])
+    monkeypatch.setattr(save.bills, "of_images", lambda images: {})
+    monkeypatch.setattr(tarfile.TarFile, "add", add)
+    # Room for what is packed and the images' file, not for both of what the engine calls an image of 5 bytes.
+    free = 2 if when == "free space is looked at" else 2 * (ROOT / "LICENSE").stat().st_size + len("amd64")
+    monkeypatch.setattr(save.shutil, "disk_usage", lambda _: SimpleNamespace(free=free))
+    archive = tmp_path / "out/bundle.tar"
+    archive.parent.mkdir()
+    expected = pytest.raises(
+        (OSError, ToolError), match="No space left|0.0 GiB are free, and 0.0 are needed; make room"
+    )
+    with contextlib.nullcontext() if when == "never" else expected:
+        save.save(archive, ["debian:bookworm-slim"], weights=False)
+    assert list(archive.parent.iterdir()) == ([archive] if when == "never" else [])
+    assert "WARNING: " in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("containerd", [False, True])

@@ -17,7 +17,7 @@ import pytest
 
 from bundle import selftest
 from bundle.compose import served_model
-from bundle.settings import LocalSettings
+from bundle.local_mode.settings import LocalSettings
 from container import status as container
 from selftest import check, chinese
 from selftest.server import Server
@@ -143,7 +143,7 @@ def test_local_mode_asks_with_the_parsers_key(replicas: list[SimulatedReplica], 
     monkeypatch.delenv("VLM_API_KEY", raising=False)
     replicas[0].key = replicas[1].key = "s3cret"
     url, another = (f"http://127.0.0.1:{replica.port}/v1" for replica in replicas[:2])
-    settings = LocalSettings("", 0, "", 0, 1, {"VLM_URL": url, "PARSER_VLM_API_KEY": "s3cret"})
+    settings = LocalSettings({"VLM_URL": url, "PARSER_VLM_API_KEY": "s3cret"})
     assert selftest.server(Namespace(vlm=url), settings).root == "/models/m"
     with pytest.raises(ServiceError, match="HTTP 401"):
         selftest.server(Namespace(vlm=another), settings)

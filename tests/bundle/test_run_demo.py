@@ -14,9 +14,10 @@ from pathlib import Path
 import pytest
 
 from bundle.demo.inputs import open_documents
+from bundle.local_mode.settings import LocalSettings
 from bundle.local_mode.supervisor import Supervisor
-from bundle.settings import LocalSettings
 from tests.support.local_mode import one_error_line
+from tests.support.paths import ROOT
 from tests.support.sandbox import PNG, Sandbox
 from tests.support.wait import wait_for
 from tool_errors import UsageError
@@ -58,8 +59,10 @@ def test_markdown_on_stdout_files_in_out_and_services_kept(running: Sandbox, fir
 @pytest.mark.server
 def test_other_settings_than_the_running_services_have(running: Sandbox):
     image = running.write("page.png")
-    result = running.call(image, VLM_MODEL="other")
-    assert result.returncode == 2 and "--down" in one_error_line(result.stderr)
+    result = running.call(image, VLM_MODEL="other", PARSER_TEXT_LAYER="off")
+    line = one_error_line(result.stderr)
+    assert result.returncode == 2 and "--down" in line
+    assert "other values of PARSER_TEXT_LAYER, VLM_MODEL; " in line
     assert running.call(image).returncode == 0
 
 
@@ -75,7 +78,8 @@ def test_interrupt_leaves_services_of_an_earlier_call(running: Sandbox):
 @pytest.mark.server
 def test_a_service_that_dies_later_is_started_again(running: Sandbox):
     values = {"SUPERVISOR_SOCKET": str(running.folder / "run/supervisor.sock")}
-    supervisor = Supervisor(LocalSettings("127.0.0.1", 8000, "127.0.0.1", 8080, 60.0, values))
+    supervisor = Supervisor(LocalSettings(values))
+    assert Path(f"/proc/{supervisor.pid()}/cwd").resolve() == ROOT, "where relative paths of .env begin"
     wait_for(lambda: supervisor.info("vlm")["statename"] == "RUNNING")  # for good, after `startsecs`
     pid = supervisor.info("vlm")["pid"]
     os.kill(pid, signal.SIGKILL)

@@ -10,26 +10,21 @@ from pathlib import Path
 
 import pytest
 
+from bundle import parser_client
 from bundle.environments import uv
 from bundle.environments.stamp import clear_stamp, is_current, write_stamp
-from bundle.settings import LocalSettings, socket_path
+from bundle.local_mode.services import Services
+from bundle.local_mode.settings import LocalSettings, socket_path
 from tests.support.paths import ROOT
 from tool_errors import ParseError, UsageError
 from vlm_server.settings import Settings
 
 
-def test_environment_wins_over_file(tmp_path: Path):
-    (tmp_path / ".env").write_text("VLM_PORT=9000\nPARSER_PORT=9001\nHARDWARE=ascend\n")
-    settings = LocalSettings.load({"VLM_PORT": "9100"}, tmp_path / ".env")
-    assert (settings.vlm_port, settings.parser_port) == (9100, 9001)
+def test_local_mode_computes_on_the_cpu_and_finds_its_own_vlm():
+    settings = LocalSettings.of({"VLM_PORT": "9100", "PARSER_PORT": "9001", "HARDWARE": "ascend"})
+    assert (settings.address("vlm"), settings.address("parser")) == ("http://127.0.0.1:9100", "http://127.0.0.1:9001")
     assert settings.values["HARDWARE"] == "cpu"
     assert settings.values["VLM_URL"] == "http://127.0.0.1:9100/v1"
-
-
-def test_malformed_env_file(tmp_path: Path):
-    (tmp_path / ".env").write_text("A=1\nVLM_PORT 9000\n")
-    with pytest.raises(UsageError, match=r"\.env, line 2: 'VLM_PORT 9000'"):
-        LocalSettings.load({}, tmp_path / ".env")
 
 
 @pytest.mark.parametrize(
@@ -37,30 +32,68 @@ def test_malformed_env_file(tmp_path: Path):
     [
         ({"VLM_PORT": "eight"}, "VLM_PORT is 'eight'"),
         ({"PARSER_PORT": "70000"}, "PARSER_PORT is '70000'"),
-        ({"VLM_PORT": "9001", "PARSER_PORT": "9001"}, "both 9001"),
         ({"READY_TIMEOUT": "soon"}, "READY_TIMEOUT is 'soon'"),
     ],
 )
-def test_values_that_cannot_be_used(tmp_path: Path, variables: dict[str, str], words: str):
+def test_values_that_cannot_be_used(variables: dict[str, str], words: str):
     with pytest.raises(UsageError, match=words):
-        LocalSettings.load(variables, tmp_path / ".env")
+        LocalSettings.of(variables)
 
 
-def test_a_service_bound_to_all_addresses_is_asked_on_loopback(tmp_path: Path):
-    settings = LocalSettings.load({"PARSER_BIND": "0.0.0.0"}, tmp_path / ".env")
-    assert settings.parser_url == "http://127.0.0.1:8080"
+@pytest.mark.parametrize(
+    ("said", "name", "other"),
+    [
+        ({"VLM_PORT": "9001", "PARSER_PORT": "9001"}, "VLM_PORT", "PARSER_PORT"),
+        ({"LAYOUT_SERVER": "1", "PARSER_PORT": "8001"}, "LAYOUT_PORT", "PARSER_PORT"),
+        ({"LAYOUT_SERVER": "1", "LAYOUT_PORT": "8000"}, "VLM_PORT", "LAYOUT_PORT"),
+    ],
+)
+def test_ports_meet_in_local_mode_alone(said: dict[str, str], name: str, other: str):
+    """Each container has ports of its own: the scripts for containers ask the parser where it is published."""
+    with pytest.raises(UsageError, match=rf"{name} and {other} are both \d+; expected different ports"):
+        Services(LocalSettings.of(said)).check()
+    assert parser_client.address(said) == f"http://127.0.0.1:{said.get('PARSER_PORT') or 8080}"
 
 
-def test_local_mode_starts_beside_a_file_for_containers_on_ascend(tmp_path: Path):
+@pytest.mark.parametrize(
+    ("bind", "host"),
+    [("0.0.0.0", "127.0.0.1"), ("::", "[::1]"), ("::1", "[::1]"), ("fd00::7", "[fd00::7]"), ("", "127.0.0.1")],
+)
+def test_where_a_service_is_asked_that_is_bound_to_an_address(bind: str, host: str):
+    assert parser_client.address({"PARSER_BIND": bind}) == f"http://{host}:8080"
+    settings = LocalSettings.of({"PARSER_BIND": bind, "VLM_HOST": bind})
+    assert settings.address("parser") == f"http://{host}:8080"
+    assert settings.values["VLM_URL"] == f"http://{host}:8000/v1"
+
+
+def test_every_setting_that_a_service_reads_counts_for_services_that_run():
+    said = {"PARSER_API_KEYS": "sha256:" + "0" * 64, "VLM_ARGS": "--api-key planted"}
+    before = LocalSettings.of(said).identity
+    assert "planted" not in str(before) and "0000" not in str(before)
+    for name, value in {
+        "PARSER_TEXT_LAYER": "off",
+        "VLM_PRECISION": "int8",
+        "VLM_ARGS": "--max-num-seqs 4",
+        "PARSER_API_KEYS": "sha256:" + "1" * 64,
+        "PUBLIC_URL": "https://ocr.example.org",
+        "PARSER_PORT": "8081",
+    }.items():
+        now = LocalSettings.of({**said, name: value}).identity
+        assert {key for key in {*before, *now} if before.get(key) != now.get(key)} == {name}
+    # Nobody but run_demo.sh itself, or a container, reads these.
+    unread = {"READY_TIMEOUT": "1", "PARSER_MEM_LIMIT": "20g", "WHEELS_DIR": "wheels"}
+    assert LocalSettings.of(unread).identity == LocalSettings.of({}).identity
+
+
+def test_local_mode_starts_beside_a_file_for_containers_on_ascend():
     """It computes on the CPU whatever .env says for compose: the launcher would refuse graphs and a die's memory there,
     and the parser would wait for a name of compose's network."""
     lines = "HARDWARE=ascend VLM_GRAPH_MODE=full_decode_only VLM_MEMORY_UTILIZATION=0.7 LAYOUT_SERVER=1".split()
     lines += "LAYOUT_DEVICE=npu:3 LAYOUT_URL=http://vlm:8001".split()
-    (tmp_path / ".env").write_text("\n".join(lines))
-    local = LocalSettings.load({}, tmp_path / ".env")
+    local = LocalSettings.of(dict(line.split("=", 1) for line in lines))
     launched = Settings.from_environment(local.values)
     assert launched.graph_mode is None and launched.memory_utilization is None
-    assert (local.values["LAYOUT_DEVICE"], local.layout_health) == ("cpu", "http://127.0.0.1:8001/health")
+    assert (local.values["LAYOUT_DEVICE"], local.address("layout")) == ("cpu", "http://127.0.0.1:8001")
 
 
 def test_the_socket_path_is_short_in_a_deep_checkout():

@@ -8,6 +8,7 @@ import os
 import shutil
 import subprocess
 import tarfile
+import time
 from pathlib import Path
 
 import pytest
@@ -268,6 +269,26 @@ def test_waiting_for_all_gives_up_with_the_last_look(node: Path):
     write_replicas(node, down=3)
     code, lines = status("--wait-all", "0")
     assert code == 1 and line(lines, "replicas")["text"].startswith("13 of 16 up")
+
+
+@pytest.mark.server
+def test_a_bundle_that_does_not_run_is_not_waited_for(node: Path):
+    (node / "bin/docker").write_text("#!/bin/sh\nexit 0\n")
+    began = time.monotonic()
+    command = [str(ROOT / "scripts/status.sh"), "--wait-all", "300"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+    assert done.returncode == 4 and "docker compose up -d starts it" in done.stderr
+    assert "vlm       BAD no container" in done.stdout and time.monotonic() - began < 60
+
+
+@pytest.mark.server
+def test_status_names_settings_that_reach_no_container(node: Path, monkeypatch: pytest.MonkeyPatch):
+    """And the bundle's ports are those of its containers: none meets another."""
+    for name, value in {"PARSER_TEXTLAYER": "off", "PARSER_PORT": "8000", "LAYOUT_SERVER": "1"}.items():
+        monkeypatch.setenv(name, value)
+    code, lines = status()
+    assert code == 1 and line(lines, "service")["text"].startswith("http://127.0.0.1:8000: ")
+    assert line(lines, "settings")["text"] == "PARSER_TEXTLAYER: unknown; did you mean PARSER_TEXT_LAYER?"
 
 
 def test_status_without_an_engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

@@ -10,11 +10,12 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TypeVar
 
 import pytest
 
-from bundle.environments import elf, system
+from bundle.environments import elf, system, uv
 from bundle.environments.setup import ENVIRONMENTS, is_ready
 from tests.support.paths import ROOT
 from tool_errors import EnvironmentSetupError
@@ -197,3 +198,12 @@ def test_a_python_without_ensurepip_is_named(monkeypatch: pytest.MonkeyPatch, ba
     monkeypatch.setitem(sys.modules, "ensurepip", None)
     assert [need.dnf for need in system.missing(local_mode())] == ["python3", "numactl-libs", "libgomp"]
     assert [need.apt for need in system.missing([ENVIRONMENTS["tools"]])] == ["python3.11-venv"]
+
+
+def test_the_package_of_ensurepip_is_that_of_this_python(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    """Downloads of weights run on any Python from 3.9 on."""
+    monkeypatch.setattr(uv, "ENVS_DIR", tmp_path)
+    monkeypatch.setattr(uv, "sys", SimpleNamespace(version_info=(3, 10, 12), executable="python3.10"))
+    monkeypatch.setattr(uv.subprocess, "run", lambda words, **_: subprocess.CompletedProcess(words, 1))
+    with pytest.raises(EnvironmentSetupError, match="apt-get install python3.10-venv"):
+        uv.ensure_uv()

@@ -13,6 +13,7 @@ import time
 import zipfile
 from base64 import b64decode
 from io import BytesIO
+from typing import Any
 
 import httpx
 import pypdfium2
@@ -81,6 +82,10 @@ def test_another_version_than_asked_for_is_never_silent(parser):
         (
             {"optionalPayload": '{"promptLabel": "spotting"}'},
             "promptLabel: 'spotting' is no task of PaddleOCR-VL, which is served here and knows ocr, table, formula",
+        ),
+        (
+            {"optionalPayload": '{"useDocUnwarping": true}'},
+            "useDocUnwarping: this service has no model for it; send false",
         ),
         ({"model": "PP-OCRv5"}, "'PP-OCRv5' is not served"),
         ({"model": "PP-StructureV3"}, "'PP-StructureV3' is not served"),
@@ -194,7 +199,7 @@ def read_events(parser, job_id: str, last: str = "") -> list[tuple[str, str, dic
 
 
 def test_results_in_other_formats(parser):
-    job_id = parser.job(pdf(2))
+    job_id = parser.job(pdf(2), optionalPayload='{"visualize": true}')
     parser.ended(job_id)
     answers = {
         name: parser.client.get(f"{JOBS}/{job_id}/result?format={name}") for name in ("md", "html", "zip", "json")
@@ -204,8 +209,38 @@ def test_results_in_other_formats(parser):
     assert "data:image/jpeg;base64," in answers["html"].text
     names = zipfile.ZipFile(BytesIO(answers["zip"].content)).namelist()
     assert {"a.md", "a.html", "a.json", *(f"page_{n:04}_{PICTURE_NAME}" for n in (1, 2))} == set(names)
-    assert len(answers["json"].json()["layoutParsingResults"]) == 2
+    assert json.loads(zipfile.ZipFile(BytesIO(answers["zip"].content)).read("a.json")) == inside(answers["json"].json())
+    assert "a.json" in answers["json"].headers["content-disposition"]
+    assert not any("document-partial" in answer.headers for answer in answers.values())
+    for page in answers["json"].json()["layoutParsingResults"]:
+        for url in (page["inputImage"], *page["markdown"]["images"].values()):
+            assert httpx.get(url, trust_env=False).content.startswith(b"\xff\xd8")
     assert parser.client.get(f"{JOBS}/{job_id}/result?format=exe").status_code == 400
+
+
+def inside(result: dict[str, Any]) -> dict[str, Any]:
+    """The result as an archive has it: its pictures are beside it."""
+    pages = []
+    for page in result["layoutParsingResults"]:
+        images = {path: path for path in page["markdown"]["images"]}
+        kept = {key: value for key, value in page.items() if key not in ("inputImage", "outputImages")}
+        pages.append(kept | {"markdown": page["markdown"] | {"images": images}})
+    return result | {"layoutParsingResults": pages}
+
+
+def test_every_format_says_which_pages_lack_something(parser, vlm):
+    (vlm.folder / "refuse").write_text("2 3")
+    job_id = parser.job(pdf(5), pageRanges="1-3,5")
+    parser.ended(job_id)
+    answer = parser.client.get(f"{JOBS}/{job_id}/result")
+    assert answer.headers["document-partial"] == "2-3"
+    told = parser.client.get(f"{JOBS}/{job_id}/result", params={"format": "json"}).json()["docparser"]
+    assert told["partial"] and [page["page"] for page in told["pages"]] == [2, 3]
+    sent = {"files": {"file": ("a.pdf", pdf(3))}, "headers": {"X-Request-Id": "job-now"}}
+    answer = parser.client.post("/parse", **sent, data={"options": '{"mergeTable": true, "\u6c34": 1}'})
+    assert answer.headers["document-partial"] == "2-3"
+    first, second = json.loads(answer.headers["document-notes"])
+    assert first.startswith("mergeTable:") and "did you mean mergeTables?" in first and second.startswith("\u6c34:")
 
 
 def test_tables_are_joined_as_the_job_asked(parser, vlm):

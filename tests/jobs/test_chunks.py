@@ -14,7 +14,7 @@ import pytest
 
 from docparser.convert import docling
 from docparser.convert.chunks import estimate
-from docparser.convert.document import ResultDocument
+from docparser.convert.document import ResultDocument, ResultPage
 from docparser.convert.formats import convert
 from docparser.convert.names import FORMATS, Format, How
 from docparser.convert.table_joins import goes_on
@@ -185,6 +185,63 @@ def test_a_long_table_is_cut_between_rows_and_its_header_is_said_again():
     assert [box["label"] for box in tables[0]["boxes"]] == ["table_title", "table"] and found[-1]["text"] == "after"
 
 
+@pytest.mark.parametrize(
+    ("labels", "captions"),
+    [
+        ("image figure_title table", [None]),  # below its picture
+        ("chart figure_title table", [None]),
+        ("image figure_title figure_title table", [2]),
+        ("figure_title image figure_title table", [2]),  # captions stand above, here
+        ("image figure_title image figure_title table", [None]),
+        ("image table_title table", [1]),
+        ("image text figure_title table", [2]),
+        ("figure_title image table", [None]),
+        ("figure_title table figure_title table", [0, 2]),
+    ],
+)
+def test_a_caption_of_a_picture_is_no_tables(labels: str, captions: list[int | None]):
+    contents = {"image": "", "chart": "", "table": table(row("a", "b"))}
+    blocks = [(label, contents.get(label, f"said {n}")) for n, label in enumerate(labels.split())]
+    found = chunks(page(*blocks))
+    said = [chunk["text"].splitlines()[0] for chunk in found if chunk["kind"] == "table"]
+    assert said == ["| a | b |" if n is None else f"said {n}" for n in captions]
+    whole = "\n".join(chunk["text"] for chunk in found)
+    assert all(whole.count(text) == 1 for _, text in blocks if text.startswith("said"))
+
+
+def test_footnotes_are_in_every_format_that_was_asked_for_them():
+    labels = ("text", "footnote", "aside_text", "number")
+    for ignored, kept in ((None, {"text"}), (["number"], {"text", "footnote", "aside_text"}), ([], set(labels))):
+        entry = page(*((label, f"the {label}") for label in labels), markdown="")
+        entry["prunedResult"]["model_settings"] = {"markdown_ignore_labels": ignored}
+        (chunk,) = chunks(entry)
+        word = docx.Document(io.BytesIO(convert(document(entry), "docx")))
+        said = (chunk["text"], convert(document(entry), "html").decode(), "\n".join(p.text for p in word.paragraphs))
+        for text in (*said, convert(document(entry), "md", How(escape_markdown=True)).decode().replace("\\", "")):
+            assert {label for label in labels if f"the {label}" in text} == kept
+
+
+@pytest.mark.parametrize("shown", [False, True])
+def test_the_number_of_a_formula_is_in_all_formats_or_in_none(shown: bool):
+    markdown = "$$x^2 \\tag*{(3)}$$" if shown else "$$x^2$$"
+    entry = page(("display_formula", "$$x^2$$"), ("formula_number", "(3)"), markdown=markdown)
+    (chunk,) = chunks(entry)
+    assert chunk["text"] == markdown
+    for format in ("md", "html"):
+        assert ("(3)" in convert(document(entry), format).decode()) is shown
+
+
+def test_a_table_below_a_picture_does_not_go_on_whether_or_not_pictures_are_sent():
+    """Markdown has no pictures beside it, and HTML has."""
+    first = page(("table", MILL), ("image", ""), markdown=f'{MILL}\n\n<img src="imgs/a_box_10_20_90_35.jpg">')
+    for images in ({}, {"imgs/a_box_10_20_90_35.jpg": "MTIz"}):
+        first["markdown"]["images"] = images
+        pages = first, page(("table", YARD))
+        assert len(openpyxl.load_workbook(io.BytesIO(convert(document(*pages), "xlsx"))).worksheets) == 2
+        assert [chunk["pages"] for chunk in chunks(*pages)] == [[1], [2]]
+        assert convert(document(*pages), "md").decode().count("<table") == 2
+
+
 def test_cells_that_cover_several_places_stand_in_each():
     (chunk,) = chunks(page(("table", table(row("a", "b"), "<tr><td rowspan=2>c</td><td>d|e</td></tr>", row("f")))))
     assert chunk["text"].splitlines() == ["| a | b |", "|---|---|", "| c | d\\|e |", "| c | f |"]
@@ -332,6 +389,11 @@ def test_only_a_header_is_left_out_where_it_is_printed_again():
     assert convert(both, "md").decode().count("<td></td>") == 4
 
 
+SIDE = "".join(f"<tr><th>{name}</th><td>1</td></tr>" for name in ("a", "b"))
+TWO = '<tr><td rowspan="2">Day</td><td colspan="2">Hours</td></tr>' + row("In", "Out")
+GROUP = '<tr><td rowspan="2">North</td><td>1</td></tr>' + row("2")
+
+
 @pytest.mark.parametrize(
     ("first", "second", "repeated"),
     [
@@ -339,10 +401,17 @@ def test_only_a_header_is_left_out_where_it_is_printed_again():
         (HEAD + row("a", "b"), row("c", "d"), 0),
         (HEAD + row("a", "b"), HEAD, 0),  # one row at least stays
         (HEAD + row("a", "b"), HEAD + row("a", "b"), 1),  # only the header is repeated
-        (row("x", "y") + row("a", "b"), row("x", "y") + row("a", "b") + row("c", "d"), 2),
+        (row("x", "y") + row("a", "b"), row("x", "y") + row("a", "b") + row("c", "d"), 1),  # no header is known
         (row("", "") + row("a", "b"), row("", "") + row("c", "d"), 0),
         (HEAD + row("a", "b"), row("a", "b", "c"), None),
         (HEAD + row("a", "b"), "", None),
+        (HEAD + row("a", "b"), "<tr><th>Town</th><th>People</th></tr>" + row("c", "d"), None),  # a header of its own
+        (row("a", "b"), HEAD + row("c", "d"), None),
+        (row("Well", "March") + row("a", "b"), HEAD + row("c", "d"), 1),  # found on one page only
+        (HEAD + SIDE, HEAD + SIDE, 1),  # headers of rows are no header
+        (TWO + row("a", "b", "c"), TWO + row("a", "b", "d"), 2),
+        (TWO + row("a", "b", "c"), TWO.replace("Out", "Off") + row("a", "b", "d"), 0),  # half of it cannot go
+        (GROUP, GROUP, 0),
     ],
 )
 def test_how_many_rows_are_a_header_that_is_printed_again(first: str, second: str, repeated: int | None):
@@ -369,8 +438,57 @@ def test_tables_stay_apart_where_that_is_asked_for():
     ],
 )
 def test_other_tables_stay_where_they_are(first, second):
-    whole = document(page(("text", "x"), markdown=first), page(("text", "x"), markdown=second))
+    """Of the Markdown, whose page has no blocks; and where its tables are not those of the blocks."""
+    whole = ResultDocument("d", [ResultPage(text, {}) for text in (first, second)], {})
     assert convert(whole, "md").decode() == f"{first.strip()}\n\n{second.strip()}\n"
+    blocks = [("table", table(row("a", "b")))]
+    whole = document(page(*blocks, markdown=first), page(*blocks, markdown=f"{second}\n\nmore"))
+    assert convert(whole, "md").decode().startswith(f"{first.strip()}\n\n{second.strip()}")
+
+
+def test_tables_of_pages_that_a_vlm_wrote_as_markdown_go_on():
+    texts = [f"Wells\n\n{MILL}", f"{FARM}\n\nafter", YARD]
+    whole = ResultDocument("d", [ResultPage(text, {}) for text in texts], {})
+    assert convert(whole, "md").decode().count("<table") == convert(whole, "html").decode().count("<table") == 2
+    entries = [page(("text", text)) for text in (texts[0], FARM, YARD)]
+    for entry in entries:
+        entry["prunedResult"]["model_settings"] = {"prompt_label": "document"}
+    assert [convert(document(*entries), format).decode().count("<table") for format in ("md", "html")] == [1, 1]
+
+
+DAYS = [row(day, "8") for day in ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday")]
+WEEK = table(row("Day", "Hours"), *DAYS, row("Total", "40"))
+
+
+@pytest.mark.parametrize("heads", [0, 1])
+def test_rows_that_two_pages_have_alike_are_no_header(heads: int):
+    """Headers are found by their print, so an evenly ruled form has none."""
+    entries = [page(("table", WEEK)) for _ in "ab"]
+    for entry in entries:
+        entry["tableHeads"] = [{"block_id": 0, "rows": heads}] if heads else []
+    whole = document(*entries)
+    for format in ("md", "html"):
+        text = convert(whole, format).decode()
+        assert (text.count("<table"), text.count("Day<"), text.count("Monday<")) == (1, 1, 2)
+    (sheet,) = openpyxl.load_workbook(io.BytesIO(convert(whole, "xlsx"))).worksheets
+    assert [cell.value for cell in sheet["A"]].count("Monday") == 2 and sheet.max_row == 13
+    (chunk,) = chunks(*entries)
+    assert chunk["text"].count("Monday") == 2 and chunk["text"].count("Day ") == 1
+
+
+def test_tables_with_headers_of_their_own_stay_apart():
+    entries = [page(("table", table(row(*head), row("a", "1")))) for head in (("Name", "Age"), ("City", "People"))]
+    for entry in entries:
+        entry["tableHeads"] = [{"block_id": 0, "rows": 1}]
+    whole = document(*entries)
+    assert convert(whole, "md").decode().count("<table") == convert(whole, "html").decode().count("<table") == 2
+    assert 'scope="row"' not in convert(whole, "html").decode() and len(chunks(*entries)) == 2
+
+
+def test_letters_that_are_two_as_small_ones_move_no_rows():
+    """A Turkish capital I with a dot is two characters as a small letter."""
+    entry = page(("text", "\u0130" * 40), ("table", MILL))
+    assert convert(document(entry, page(("table", YARD))), "md").decode().count("<table") == 1
 
 
 def test_pictures_in_the_same_place_of_two_pages_are_two():

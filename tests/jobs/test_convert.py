@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import html
 import io
 import re
 import zipfile
@@ -15,10 +16,11 @@ from docparser.convert import to_html
 from docparser.convert.blocks import Block
 from docparser.convert.document import ResultDocument, ResultPage, with_own_pictures
 from docparser.convert.formats import convert
-from docparser.convert.formulas import LONGEST_IN_DOLLARS, Formulas
+from docparser.convert.formulas import Formulas
 from docparser.convert.names import FORBIDDEN, disposition, stem
 from docparser.convert.parts import Paths, _with_number, tables_of
 from docparser.convert.workbook import MAX_TEXT, write_cell
+from docparser.formula_signs import LONGEST_IN_DOLLARS
 from docparser.html_tables import read_tables
 from docparser.places.box import Box
 from tests.support.paths import ROOT
@@ -62,6 +64,32 @@ def test_formulas_become_mathml_and_prices_stay():
     assert "costs $5 and $10" in page and page.count("<math") == 2 and "<mfrac>" in page
 
 
+@pytest.mark.parametrize(
+    ("latex", "rows"),
+    [
+        (r"\begin{aligned}a&=b\\c&=d\end{aligned}", "a|=b\nc|=d"),
+        (r"\left\{\begin{aligned}[t]a&=b\\[2pt]&=d\\\end{aligned}\right.", "{a|=b\n|=d"),
+        (r"\begin{gathered}a=b\\c=d\end{gathered}", "a=b\nc=d"),
+        (r"\begin{split}a&=b\\c&=d\end{split}", "a|=b\nc|=d"),
+        (r"\begin{align}a&=b\\c&=d\end{align}", "a|=b\nc|=d"),  # without numbers that nobody printed
+        (r"\begin{alignedat}{2}a&=b\\c&=d\end{alignedat}", "a|=b\nc|=d"),
+        (r"\begin{eqnarray*}a&=&b\\c&=&d\end{eqnarray*}", "a|=|b\nc|=|d"),
+        (r"\begin{multline}a\\+b\end{multline}", "a\n+b"),
+        (r"a\\b", "a\nb"),
+        (r"\begin{array}[t]{ll}a&b\\c&d\end{array}", "a|b\nc|d"),
+        (r"\begin{dcases}a&b\\c&d\end{dcases}", "{a|b\nc|d"),
+        (r"\begin{aligned}a&=2\&3\end{aligned}", "a|=2&3"),
+    ],
+)
+def test_rows_of_formulas_are_rows_in_html(latex: str, rows: str):
+    """A browser knows neither line breaks in a formula nor signs to line up at."""
+    math = re.search("<math.*</math>", to_html.page_html(document(f"$${latex}$$").pages[0]))
+    assert math and math[0].count("<mtable") == 1
+    said = re.sub("<[^<>]*>", "", math[0].replace("</mtd><mtd", "|</mtd><mtd").replace("</mtr><mtr", "\n</mtr><mtr"))
+    assert html.unescape(said) == rows
+    assert math[0].count('columnalign="right"') == (0 if "|" not in rows or "a|b" in rows else rows.count("\n") + 1)
+
+
 def test_blocks_and_cells_from_right_to_left_take_their_own_direction_in_html():
     said = '# שלום\n\nplain\n\n- (עולם).\n\n<table><tr><td dir="rtl">a</td><td colspan="2">مثال</td></tr></table>'
     page = to_html.page_html(document(said).pages[0])
@@ -79,6 +107,19 @@ def test_blocks_and_cells_take_their_own_direction_on_the_web_page():
 def test_pictures_of_the_page_are_inside_the_html():
     page = to_html.page_html(document('<img src="imgs/a.jpg" alt="A">', a=b"picture").pages[0])
     assert '<img src="data:image/jpeg;base64,cGljdHVyZQ==" alt="A">' in page
+
+
+@pytest.mark.parametrize(("width", "shown"), [(120, ' width="12%"'), (2, ' width="1%"'), (0, "")])
+def test_pictures_have_their_share_of_the_pages_width_in_html(width: int, shown: str):
+    box = [0, 0, width or 120, 60]
+    size = {"width": 1000, "height": 1000} if width else {}
+    blocks = [{"block_label": "image", "block_content": "", "block_bbox": box}]
+    entry = {
+        "prunedResult": {"parsing_res_list": blocks, **size},
+        "markdown": {"text": "", "images": {f"imgs/img_in_image_box_{'_'.join(map(str, box))}.jpg": "cGljdHVyZQ=="}},
+    }
+    written = convert(ResultDocument.from_answer("d.pdf", {"layoutParsingResults": [entry]}), "html").decode()
+    assert f'<img src="data:image/jpeg;base64,cGljdHVyZQ==" alt="Image"{shown}>' in written
 
 
 def test_tables_become_cells():

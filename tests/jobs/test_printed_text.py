@@ -161,7 +161,18 @@ def test_escaped_markdown_as_a_reader_of_markdown_shows_it():
     blocks = labelled()
     reader = read_html(b"<body>" + markdown_html(escaped(pages(blocks))).encode())
     same(reader.found, (text for _, text in blocks))
-    assert reader.tags <= {"p", "h1", "h2", "h3", "h4", "h5", "h6"}
+    assert reader.tags <= {"p", "pre", "code", "h1", "h2", "h3", "h4", "h5", "h6"}
+
+
+def test_escaped_markdown_keeps_the_depths_of_code():
+    code = "for x in y:\n    if x < 1:\n\n        print('```', '````')"
+    said = escaped([page([("algorithm", code)])])
+    assert said == f"`````\n{code}\n`````\n"
+    assert read_html(b"<body>" + markdown_html(said).encode()).found == [f"{code}\n\n"]
+    said = escaped([page([("algorithm", "while $x_1$:\n\tdo *y*\n  end")])])
+    assert said == f"while $x_1$:\n\n{4 * '&nbsp;'}do \\*y\\*\n\n&nbsp;&nbsp;end\n"
+    shown = read_html(b"<body>" + markdown_html(said).encode()).found
+    assert [line.rstrip("\n") for line in shown[1:]] == ["\xa0\xa0\xa0\xa0do *y*", "\xa0\xa0end"]
 
 
 def test_escaped_markdown_keeps_formulas_tables_and_pictures():

@@ -63,7 +63,7 @@ def made(path: Path, format: str, *pages: dict, first: int = 1) -> pypdfium2.Pdf
 
 def made_bytes(path: Path, format: str, *pages: dict, first: int = 1) -> bytes:
     with io.BytesIO() as sink:
-        write(Source(path, format), enumerate(pages, first), sink)
+        write(Source(path, format), enumerate(({"prunedResult": page} if page else {} for page in pages), first), sink)
         return sink.getvalue()
 
 
@@ -141,6 +141,17 @@ def test_cells_of_a_table_are_found_one_by_one():
         assert words(said.get_text_bounded(left, above - row, right, above)) == words(" ".join(cells))
 
 
+def test_cells_lie_in_their_fields_where_the_answer_has_them():
+    told = one_block("<table><tr><td>a</td></tr><tr><td>b</td></tr></table>", (0, 0, 90, 90), (100, 100), "table")
+    told["parsing_res_list"][0]["block_id"] = 4
+    field = {"row": 1, "column": 0, "rowSpan": 1, "columnSpan": 1, "bbox": [50, 70, 90, 80], "text": "b"}
+    for places, expected in (([], (0, 67.5)), ([{"block_id": 4, "source": "ink", "cells": [field]}], (50, 75))):
+        entry = {"prunedResult": told, "places": places}
+        ((first, second),) = lines_of(entry, Image.new("L", (100, 100), 255), 1.0)
+        assert (first.text, first.box.left, (first.box.top + first.box.bottom) / 2) == ("a", 0, 22.5)
+        assert (second.box.left, (second.box.top + second.box.bottom) / 2) == expected
+
+
 def test_every_script_is_found_and_needs_no_font(tmp_path):
     path = tmp_path / "a.png"
     Image.new("L", (600, 800), 255).save(path)
@@ -163,7 +174,7 @@ def test_texts_that_were_spotted_lie_where_they_were_spotted():
     found = {"rec_polys": [[[5, 8], [25, 6], [26, 16], [4, 18]]], "rec_texts": ["cafe\u0301  a"]}
     told = one_block("ignored", (0, 0, 90, 90), (100, 100)) | {"spotting_res": found}
     told["parsing_res_list"][0]["block_label"] = "spotting"
-    ((line,),) = (lines for lines in lines_of(told, Image.new("L", (100, 100), 255), 1.0))
+    ((line,),) = (lines for lines in lines_of({"prunedResult": told}, Image.new("L", (100, 100), 255), 1.0))
     assert (line.text, line.box) == ("caf\u00e9 a", Box(4, 6, 26, 18))
 
 

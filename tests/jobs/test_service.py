@@ -10,7 +10,7 @@ import errno
 import io
 import json
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -39,10 +39,11 @@ from docparser.errors import (
     StorageUnavailable,
 )
 from docparser.http import answers, service_info
+from docparser.http.answers import report_headers
 from docparser.http.dialects import docling
 from docparser.http.jobs import events, results, routes
 from docparser.http.jobs.requests import _last_part
-from docparser.http.jobs.results import _picture, stored_answer
+from docparser.http.jobs.results import _picture, stored_answer, stored_result
 from docparser.jobs.links import STEP_S
 from docparser.jobs.result import describe_told
 from docparser.jobs.service import JobService
@@ -346,6 +347,30 @@ def test_pages_that_are_joined_while_a_client_reads_them_stay_whole(make: Made, 
         answer = json.loads(b"".join(stored_answer(service, job, steps, NO_MODELS, pictures, files)))
     assert answer["result"]["docparser"]["pages"] == []
     assert Path(files["pages/3/a.jpg"]).read_bytes() == b"new" and service.store.look(job_id)[1].done == 3
+
+
+def test_notes_on_a_page_make_no_result_partial(make: Made, tmp_path: Path):
+    service, place = make(), Place(tmp_path)
+    job_id = place.submit(2)
+    for number, notes in ((1, {"page_notes": [{"kind": "blank", "message": "m"}]}), (2, {})):
+        claim, page = place.claim(), {"number": number, "entry": {}, "models": {}, **notes}
+        folder, sha256, _ = place.files.keep_page(job_id, number, page, {})
+        place.queue.finish(claim, place.record(folder, sha256), join=False)
+    job, _, steps, _ = service.store.look(job_id)
+    report = json.loads(b"".join(stored_result(service, job, steps, NO_MODELS, str)))["docparser"]
+    assert report["pages"] and report["partial"] is False and report_headers(report) == {}
+
+
+@pytest.mark.parametrize(
+    ("pages", "said"),
+    [
+        ([4], "4"),
+        ([9, 3, 4, 5], "3-5,9"),
+        (range(2, 222, 2), ",".join(map(str, range(2, 202, 2))) + ",..."),
+    ],
+)
+def test_pages_of_a_header_are_bounded(pages: Iterable[int], said: str):
+    assert report_headers({"partial": True, "pages": []}, pages) == {"Document-Partial": said}
 
 
 def test_a_page_that_is_read_while_the_storage_is_away_is_not_damaged(make: Made, tmp_path: Path, monkeypatch):

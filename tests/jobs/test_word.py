@@ -5,8 +5,10 @@ them."""
 from __future__ import annotations
 
 import base64
+import datetime
 import io
 import subprocess
+import zipfile
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -18,13 +20,15 @@ from docx.enum.text import WD_ALIGN_PARAGRAPH
 from docx.oxml.ns import qn
 from PIL import Image
 
-from docparser.convert.document import ResultPage
+from docparser.convert.document import ResultDocument, ResultPage
+from docparser.convert.formats import convert
 from docparser.convert.formulas import mathml_of
 from docparser.convert.omml import MATH, Untranslatable, omml
 from docparser.convert.word import PICTURE_SHARE, render
 from tests.support.system_packages import needs
 
 M = f"{{{MATH}}}"
+TITLE = "Wells\x01 of 2024"
 TEXT = """# Wells of the Lower Valley
 
 The **mean** is $ \\bar{c} = \\frac{1}{n}\\sum c_i $ and the fee $5 or $10.
@@ -52,13 +56,26 @@ def jpeg(width: int, height: int) -> str:
 def written(*texts: str, **pictures: str) -> bytes:
     with io.BytesIO() as sink:
         render(
-            [ResultPage(text, {f"imgs/{name}.jpg": data for name, data in pictures.items()}) for text in texts], sink
+            [ResultPage(text, {f"imgs/{name}.jpg": data for name, data in pictures.items()}) for text in texts],
+            sink,
+            TITLE,
         )
         return sink.getvalue()
 
 
 def opened(*texts: str, **pictures: str) -> Document:
     return docx.Document(io.BytesIO(written(*texts, **pictures)))
+
+
+def test_a_file_says_what_it_is_and_nothing_of_the_librarys_template():
+    began = datetime.datetime.now(datetime.UTC) - datetime.timedelta(seconds=1)
+    said = opened("x").core_properties
+    assert (said.author, said.comments, said.title) == ("", "", "Wells\ufffd of 2024")
+    assert said.created and said.modified and said.created == said.modified >= began.replace(tzinfo=said.created.tzinfo)
+    names = zipfile.ZipFile(io.BytesIO(written("x"))).namelist()
+    assert not any(name in names for name in ("docProps/app.xml", "docProps/thumbnail.jpeg"))
+    book = zipfile.ZipFile(io.BytesIO(convert(ResultDocument("Wells", [], {}), "xlsx"))).read("docProps/core.xml")
+    assert b">Wells</dc:title>" in book and b"openpyxl" not in book
 
 
 def test_right_to_left_paragraphs_and_tables_say_so():
@@ -164,8 +181,12 @@ def shape(latex: str) -> str:
         ("f=\\begin{cases}1&x\\\\0&y\\end{cases}", "f=d(e(m(mr(e(1)e(x))mr(e(0)e(y)))))"),
         ("\\begin{pmatrix}a&b\\end{pmatrix}", "d(e(m(mr(e(a)e(b)))))"),
         ("\\begin{aligned}a&=b\\\\c&=d\\end{aligned}", "eqArr(e(a&=b)e(c&=d))"),
+        ("\\begin{align}a&=b\\\\[2pt]c&=d\\end{align}", "eqArr(e(a&=b)e(c&=d))"),
+        ("\\begin{alignedat}{2}a&=b\\end{alignedat}", "eqArr(e(a&=b))"),
+        ("\\begin{gathered}a\\\\b\\\\\\end{gathered}", "eqArr(e(a)e(b))"),
         ("\\underbrace{a+b}_{n}", "limLow(e(groupChr(e(a+b)))lim(n))"),
         ("\\hat{x}+\\overline{AB}", "acc(e(x))+bar(e(AB))"),
+        ("\\underline{AB}", "bar(e(AB))"),
         ("\\text{if } x", "if\u00a0x"),
     ],
 )
@@ -173,11 +194,31 @@ def test_formulas_become_words_own(latex, expected):
     assert shape(latex) == expected
 
 
+@pytest.mark.parametrize(
+    ("latex", "styles"),
+    [
+        ("\\boldsymbol{x}y", ["bi", None]),
+        ("\\mathrm{CO_2}", ["p", "p", None]),
+        ("\\mathbf{x+1}", ["b", "b", "b"]),
+        ("\\textbf{if}\\text{so}", ["b", "nor"]),
+        ("\\sin x", ["p", None]),
+    ],
+)
+def test_letters_of_formulas_are_as_bold_and_upright_as_they_were(latex: str, styles: list[str | None]):
+    mathml = mathml_of(latex, False)
+    assert mathml is not None
+    found: list[str | None] = []
+    for run in omml(mathml, display=False).iter(f"{M}r"):
+        style, normal = run.find(f"{M}rPr/{M}sty"), run.find(f"{M}rPr/{M}nor")
+        found.append("nor" if normal is not None else None if style is None else style.get(f"{M}val"))
+    assert found == styles
+
+
 def test_what_word_has_no_such_thing_for_stays_latex():
     with pytest.raises(Untranslatable, match="menclose"):
         shape("\\cancel{x}")
-    document = opened("so $\\cancel{x}^2$ is, and $\\frac{a$ too")
-    assert document.paragraphs[0].text == "so \\cancel{x}^2 is, and \\frac{a too"
+    document = opened("so $\\cancel{x}^2$ is, and $\\frac{a$ too, $\\sum^\\def\\a{}$ as well")
+    assert document.paragraphs[0].text == "so \\cancel{x}^2 is, and \\frac{a too, \\sum^\\def\\a{} as well"
 
 
 HOSTILE = (

@@ -145,6 +145,15 @@ def test_a_document_of_bad_pages_only_is_refused(service):
         ({"maxNewTokens": 0}, ("maxNewTokens",)),
         ({"minPixels": 10, "maxPixels": 5}, ("minPixels", "maxPixels")),
         ({"vlmExtraArgs": {"best_of": 5}}, ("vlmExtraArgs", "'best_of'")),
+        ({"vlmExtraArgs": {"spotting_min_pixels": 5}}, ("vlmExtraArgs", "'spotting_min_pixels'", "ocr_min_pixels")),
+        (
+            {"vlmExtraArgs": {"ocr_min_pixels": 9, "max_pixels": 5}},
+            ("vlmExtraArgs.ocr_min_pixels (9)", "gs.max_pixels (5)"),
+        ),
+        (
+            {"minPixels": 9, "vlmExtraArgs": {"seal_max_pixels": 5}},
+            ("minPixels (9)", "vlmExtraArgs.seal_max_pixels (5)"),
+        ),
         ({"outputFormats": ["odt"]}, ("outputFormats", "docx", "'odt'")),
         ({"markdownIgnoreLabels": "text"}, ("markdownIgnoreLabels", "'text'")),
         ({"useDocUnwarping": True}, ("useDocUnwarping", "no model")),

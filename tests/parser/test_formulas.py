@@ -11,29 +11,41 @@ from collections.abc import Callable
 
 import pytest
 
-from docparser.convert.formulas import MATHEMATICAL, Formulas, display_formulas, inline_formulas
+from docparser.convert.formulas import Formulas
+from docparser.formula_signs import MATHEMATICAL, display_formulas, formulas_in, inline_formulas
 from docparser.html_tables import read_tables
-from docparser.places.atoms import FORMULA
+from docparser.places.atoms import atoms_of
 
 # What the scanner took the place of: right, and quadratic.
 DISPLAY = re.compile(r"\$\$(.+?)\$\$|\\\[(.+?)\\\]", re.DOTALL)
 INLINE = re.compile(r"(?<![\\$\w])\$([^$\n]{1,2000}?)\$(?![\d$])|\\\((.+?)\\\)")
 
 
-def torn(inside: str) -> bool:
-    """Whether blanks or brackets between two dollars say that these are no signs of a formula."""
+def torn(inside: str, after: str) -> bool:
+    """Whether blanks, words, brackets between two dollars or what is ``after`` them say that they sign no formula."""
     ends = inside[0] + inside[-1]
-    if " " in ends:  # "$6 and $x$"
-        return ends != "  "
-    brackets = [sign for sign in inside if sign in "()[]{}"]
-    return bool(brackets) and "\\" not in inside and (brackets[0] in ")]}" or inside[-1] in "([{")
+    if " " in ends and ends != "  ":  # "$6 and $x$"
+        return True
+    if "\\" in inside:
+        return False
+    if re.search("[A-Za-z]{2},? +[A-Za-z]{2}", inside):
+        return True
+    if " " in ends:
+        return False
+    unsure = inside[-1] in "=+-*/<>,;:.|&" or not re.search(r"\^|\A[^{].*_|\A_", inside)
+    if unsure and re.match("[A-Za-z_{]", after) and not re.fullmatch("[A-Za-z]", inside):
+        return True
+    shut = inside
+    while (less := re.sub(r"[(\[{][^()\[\]{}]*[)\]}]", "", shut)) != shut:
+        shut = less
+    return bool(re.search(r"[()\[\]{}]", shut))
 
 
 def inline_by_expression(text: str) -> list[tuple[int, int, str]]:
     found, at = [], 0
     while match := INLINE.search(text, at):
         inside = match[1]
-        if inside is not None and (torn(inside) or not MATHEMATICAL.search(inside)):
+        if inside is not None and (torn(inside, text[match.end() :]) or not MATHEMATICAL.search(inside)):
             at = match.start() + 1
             continue
         found.append((match.start(), match.end(), match[1] or match[2]))
@@ -41,7 +53,8 @@ def inline_by_expression(text: str) -> list[tuple[int, int, str]]:
     return found
 
 
-PIECES = ("$", "$$", "\\[", "\\]", "\\(", "\\)", "\\", "\n", "5", "x", "a b", "=", " ", "é", "_", "(", "]")
+PIECES = ("$", "$$", "\\[", "\\]", "\\(", "\\)", "\\", "\n", "5", "x", "a b", "=", " ", "é", "_", "(", "]", "}", "^",
+          "ab cd")  # fmt: skip
 
 
 def test_formulas_are_those_of_the_expressions():
@@ -73,11 +86,32 @@ def test_formulas_are_those_of_the_expressions():
         ("cp ${HOME}/a ${DEST}/b", []),
         ("{$a_1}, {$a_2}", []),
         ("$a = $b + $c;", []),
+        ("PATH=$HOME/bin:$PATH", []),
+        ("for($i=0;$i<count($a);$i++)", []),
+        ("$total=$price+$tax;", []),
+        ("$user_id=$row_id; {$a_b}{$c_d} ${A_B}${C_D}", []),
+        ("$5/unit (in US$)", []),
+        ("paid $5/h, later in US$.", []),
+        ("between $5 and $10, or $5-$10", []),
+        ("the $n$th at $90^\\circ$C, $10^3$m of $x_i$s", ["n", "90^\\circ", "10^3", "x_i"]),
+        ("$x=1$时 and $x_1=(0,1]$.", ["x=1", "x_1=(0,1]"]),
     ],
 )
 def test_dollars_of_units_and_variables_are_no_signs_of_formulas(text: str, found: list[str]):
     assert [formula.latex for formula in inline_formulas(text)] == found
-    assert {match[0] for match in FORMULA.finditer(text)} <= {f"${latex}$" for latex in found}
+    said = {text[atom.start : atom.end] for atom in atoms_of(text) if not atom.word}
+    assert said == {f"${latex}$" for latex in found} | ({"时"} & set(text)), "places and formats have the same"
+
+
+def test_formulas_of_both_kinds_stand_in_order_and_none_inside_another():
+    text = r"a $$x_1$$ $y$ \(p $$q$$ r\) \[z\] $5"
+    found = formulas_in(text)
+    assert [(text[slice(*formula.span())], formula.latex, formula.display) for formula in found] == [
+        ("$$x_1$$", "x_1", True),
+        ("$y$", "y", False),
+        (r"\(p $$q$$ r\)", "p q r", False),
+        (r"\[z\]", "z", True),
+    ]
 
 
 def seconds(work: Callable[[], object]) -> float:

@@ -20,6 +20,7 @@ from docparser.clients.usage import UsageLedger
 from docparser.errors import NotReady
 from docparser.http.admission import Admission, cors, shown_path
 from docparser.http.gate import Gate, client_of, holder_of
+from docparser.http.openapi import HEADERS
 from docparser.parsing.metrics import Metrics
 from docparser.parsing.pool import WorkerPool
 from docparser.parsing.scheduler import PageScheduler
@@ -297,7 +298,8 @@ def test_what_pages_of_an_allowed_origin_may_send_and_read():
     said = cors(("https://app.example",))
     assert set(said["allow_methods"]) == {"GET", "POST", "DELETE"}
     assert said["allow_headers"] == ("*",), "openai's package sends X-Stainless-..., a follower Last-Event-ID"
-    assert {"Retry-After", "Content-Disposition", "Document-Pages"} <= set(said["expose_headers"])
+    exposed = {"Retry-After", "Content-Disposition", "Document-Pages", "Document-Partial", "Document-Notes"}
+    assert exposed <= set(said["expose_headers"]) <= HEADERS.keys()
 
 
 @pytest.mark.parametrize(

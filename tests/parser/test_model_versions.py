@@ -16,9 +16,8 @@ from paddlex.inference.pipelines.paddleocr_vl.pipeline import _PaddleOCRVLPipeli
 from docparser.contract.schemas import LABELS
 from docparser.errors import NotReady
 from docparser.page.layout_model import CONFIGURED
-from docparser.page.loop import load_config
 from docparser.settings import Settings
-from docparser.weights import pipeline_file, served_model
+from docparser.weights import load_pipeline, pipeline_file, served_model
 from reference.prompts import TASKS
 from tests.support.paths import ROOT
 
@@ -85,7 +84,7 @@ UNREAD = {"pipeline_name", "batch_size", "use_queues"}
 @pytest.mark.parametrize("version", VERSIONS)
 def test_a_pipeline_is_paddlexs(version: str):
     settings = of(version)
-    ours = load_config(pipeline_file(settings))
+    ours = load_pipeline(pipeline_file(settings))
     theirs = yaml.safe_load((PADDLEX / f"configs/pipelines/{version}.yaml").read_text(encoding="utf-8"))
     theirs.setdefault("use_seal_recognition", False)  # version 1's file leaves it out
     modules, published = ours.pop("SubModules"), theirs.pop("SubModules")["LayoutDetection"]
@@ -97,7 +96,7 @@ def test_a_pipeline_is_paddlexs(version: str):
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_the_layout_classes_of_a_version(version: str):
-    config = load_config(pipeline_file(of(version)))
+    config = load_pipeline(pipeline_file(of(version)))
     layout = config["SubModules"]["LayoutDetection"]
     everything = set(range(len(LABELS)))
     assert set(layout["layout_merge_bboxes_mode"]) == everything
@@ -151,3 +150,21 @@ def test_one_setting_names_the_model(tmp_path: Path):
     with pytest.raises(NotReady, match=r"models\.a names no pipeline; set PARSER_PIPELINE_CONFIG"):
         pipeline_file(Settings(models_config=broken))
     assert pipeline_file(Settings(models_config=broken, pipeline_config=tmp_path)) == tmp_path
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (None, "cannot be read"),
+        ("{", "cannot be read"),
+        ("- a", "is no pipeline"),
+        ("SubModules: {}", "is no pipeline"),
+        ("SubModules: {LayoutDetection: }", "is no pipeline"),
+    ],
+)
+def test_a_pipelines_file_that_is_none(tmp_path: Path, text: str | None, words: str):
+    file = tmp_path / "pipeline.yaml"
+    if text is not None:
+        file.write_text(text)
+    with pytest.raises(NotReady, match=f"^PARSER_PIPELINE_CONFIG: {file} {words}"):
+        load_pipeline(file)

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import pickle
 from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any, cast
@@ -13,9 +14,9 @@ from typing import Any, cast
 import pytest
 from pydantic import ValidationError
 
-from docparser.contract.options import Tasks, page_options
 from docparser.contract.priority import with_priority
-from docparser.contract.schemas import ParseOptions
+from docparser.contract.schemas import ParseOptions, ParseRequest
+from docparser.contract.tasks import Tasks
 from docparser.documents.spool import Document
 from docparser.errors import (
     BoundExceeded,
@@ -31,12 +32,13 @@ from docparser.errors import (
     VlmUnavailable,
     WorkerLost,
 )
-from docparser.parsing.document_pages import GIVE_UP_AFTER, DocumentPages
+from docparser.parsing.document_pages import DocumentPages
 from docparser.parsing.fair_queue import Flow
 from docparser.parsing.metrics import Metrics
 from docparser.parsing.result import EMPTY_ENTRY, PageOutcome
 from docparser.parsing.scheduler import PageScheduler
 from docparser.parsing.service import ParseService
+from docparser.parsing.slow_documents import GIVE_UP_AFTER
 from docparser.settings import Settings
 from docparser.worker.messages import CountPages, JoinClientPages, JoinPages, ParsedPage, ParsePage, PartOfPage
 
@@ -89,7 +91,7 @@ class Scheduler:
 
 def parsed(task: ParsePage, **fields: Any) -> ParsedPage:
     entry = json.dumps({"page": task.index}).encode()
-    joined = {"page.json": str(task.index).encode()} if task.options.restructure else None
+    joined = {"page.json": str(task.index).encode()} if task.options.restructurePages else None
     usual: dict[str, Any] = {"block_notes": [], "seconds": {"queue": 0.25}, "frozen": joined, "tokens": (task.index, 1)}
     return ParsedPage(entry, 10 + task.index, 20, 1, **{**usual, **fields})
 
@@ -186,7 +188,16 @@ class TestDocument:
     def test_the_settings_say_what_options_leave_open(self, scheduler: Scheduler, document: Document, visualize: bool):
         run(service(scheduler, visualize=visualize).parse(document, ParseOptions())).close()
         run(service(scheduler, visualize=visualize).page(document, 0, ParseOptions(), Flow()))
-        assert {task.options.answer.visualize for task in scheduler.tasks[1:]} == {visualize}
+        assert {task.options.visualize for task in scheduler.tasks[1:]} == {visualize}
+
+    def test_a_worker_is_told_the_options_alone(self, scheduler: Scheduler, document: Document):
+        body = ParseRequest(file="all of it", logId="a", restructurePages=True, places="words")
+        run(service(scheduler).parse(document, body)).close()
+        told = [task.options for task in scheduler.tasks[1:]]
+        assert len(told) == PAGES + 1 and {type(options) for options in told} == {ParseOptions}
+        expected = body.model_dump(include=set(ParseOptions.model_fields)) | {"visualize": Settings().visualize}
+        assert [options.model_dump() for options in told] == [expected | {"textLayer": "off"}] * PAGES + [expected]
+        assert pickle.loads(pickle.dumps(told[0])) == told[0]
 
     @pytest.mark.parametrize("fails", ["count", "select", "counted", "page"])
     def test_nothing_is_left_of_a_document_that_fails(
@@ -224,7 +235,7 @@ class TestJoining:
         answer = answer_of(run(service(scheduler).parse(document, ParseOptions(**ASKED))))
         (join,) = [task for task in scheduler.tasks if isinstance(task, JoinPages)]
         assert [page["page.json"] for page in join.frozen] == [b"0", b"1", b"2"]
-        assert (join.restructure.merge_tables, join.answer.prettify, join.answer.visualize) == (False, False, False)
+        assert (join.options.mergeTables, join.options.prettifyMarkdown) == (False, False)
         assert answer["layoutParsingResults"] == [{"text": 1, "page": index} for index in range(PAGES)]
 
     @pytest.mark.parametrize("error", [BoundExceeded("too much"), UnreadableText("too much")])
@@ -234,7 +245,7 @@ class TestJoining:
         scheduler.page = lambda task: InternalError("a fault") if task.index == 0 else parsed(task)
 
         def join(task: JoinPages) -> list[bytes] | Exception:
-            whole = task.restructure.merge_tables or task.restructure.relevel_titles
+            whole = task.options.mergeTables or task.options.relevelTitles
             return error if whole or task.frozen == [{"page.json": b"2"}] else [b'{"text":2}']
 
         scheduler.join = join
@@ -269,7 +280,7 @@ class TestJoining:
         assert scheduler.tasks[-1].pages == 1 and named == ["mine"], "no more than pages are allowed"
 
 
-OPTIONS = page_options(ParseOptions(), visualize_by_default=False)
+OPTIONS = ParseOptions()
 
 
 def page(pages: DocumentPages, document: Document, index: int = 1, client: str = "", **rest: Any) -> PageOutcome:
@@ -312,9 +323,9 @@ class TestPage:
     def test_what_its_own_text_is_for(
         self, scheduler: Scheduler, document: Document, asked: Any, setting: str, demo: bool, wanted: str
     ):
-        options = page_options(ParseOptions(textLayer=asked), visualize_by_default=False)
+        options = ParseOptions(textLayer=asked)
         run(pages_of(scheduler, setting, demo=demo).read(document, 0, options, Flow(), "request"))
-        assert [task.text_layer for task in scheduler.tasks] == [wanted]
+        assert [task.options.textLayer for task in scheduler.tasks] == [wanted]
 
     @pytest.mark.parametrize("demo", [False, True])
     @pytest.mark.parametrize(("setting", "wanted"), [("on", True), ("off", False), ("auto", None)])
@@ -351,7 +362,7 @@ class TestSlow:
         assert len(scheduler.tasks) == GIVE_UP_AFTER, "a further page is not begun"
 
     def test_a_step_is_remembered_with_its_options(self, scheduler: Scheduler, document: Document):
-        pages, other = pages_of(scheduler), page_options(ParseOptions(places="cells"), visualize_by_default=False)
+        pages, other = pages_of(scheduler), ParseOptions(places="cells")
         scheduler.page = lambda task: StepTooSlow("step")
         page(pages, document)
         assert str(page(pages, document).error) == "step" and len(scheduler.tasks) == 1

@@ -12,52 +12,10 @@ from pydantic import ValidationError
 
 from docparser.contract.docling import DoclingOptions, DoclingRequest, options_of_form
 from docparser.contract.ocr import OcrRequest
-from docparser.contract.options import PREDICT_KEYWORDS, Tasks, page_options, restructure_options
 from docparser.contract.priority import BulkShare, is_bulk, with_priority
-from docparser.contract.schemas import ParseOptions, RestructureRequest, log_id_of
+from docparser.contract.schemas import ParseOptions, log_id_of
 from docparser.contract.strict_json import MAX_VALUES, BeyondBounds, loads
-
-
-def test_options_of_the_pipeline_have_its_names():
-    for field, keyword in PREDICT_KEYWORDS.items():
-        assert keyword == re.sub("[A-Z]", lambda letter: f"_{letter[0].lower()}", field)
-    said = {"temperature": 0.5, "topP": 0.25, "minPixels": 5, "maxPixels": 9, "maxNewTokens": 7}
-    found = page_options(ParseOptions(**said), visualize_by_default=False).predict  # type: ignore[arg-type]  # a table
-    assert {name: found[PREDICT_KEYWORDS[name]] for name in said} == said and len(found) == len(PREDICT_KEYWORDS)
-
-
-@pytest.mark.parametrize(
-    ("asked", "default", "expected"),
-    [
-        ({}, False, (True, False, True, False, False, None)),
-        ({}, True, (True, False, True, True, False, None)),
-        ({"visualize": False}, True, (True, False, True, False, False, None)),
-        ({"visualize": True}, False, (True, False, True, True, False, None)),
-        ({"prettifyMarkdown": False}, False, (False, False, True, False, False, None)),
-        ({"showFormulaNumber": True}, False, (True, True, True, False, False, None)),
-        ({"returnMarkdownImages": False}, False, (True, False, False, False, False, None)),
-        ({"outputFormats": ["docx"]}, False, (True, False, True, False, True, None)),
-        ({"places": "words"}, False, (True, False, True, False, False, "words")),
-    ],
-)
-def test_how_a_page_is_written(asked: dict[str, Any], default: bool, expected: tuple[Any, ...]):
-    made = page_options(ParseOptions(**asked), visualize_by_default=default)
-    answer = made.answer
-    flags = (answer.prettify, answer.formula_numbers, answer.markdown_images, answer.visualize, answer.docx)
-    assert (*flags, answer.places) == expected and made.restructure is None and made.text_layer is None
-
-
-@pytest.mark.parametrize("chosen", ["mergeTables", "relevelTitles", "concatenatePages"])
-def test_how_pages_are_joined(chosen: str):
-    names = {"mergeTables": "merge_tables", "relevelTitles": "relevel_titles", "concatenatePages": "concatenate_pages"}
-    joined = restructure_options(
-        RestructureRequest.model_validate({"pages": [], **{name: name == chosen for name in names}})
-    )
-    assert {name: getattr(joined, ours) for name, ours in names.items()} == {name: name == chosen for name in names}
-    options = ParseOptions.model_validate({"restructurePages": True, "textLayer": "prefer", chosen: True})
-    made = page_options(options, visualize_by_default=False)
-    assert made.restructure is not None and made.text_layer == "prefer"
-    assert made.restructure.concatenate_pages is False, "pages that are parsed stay pages"
+from docparser.contract.tasks import Tasks
 
 
 @pytest.mark.parametrize(("bounds", "taken"), [((5, 9), True), ((7, 7), True), ((9, 5), False), ((None, 5), True)])
@@ -68,6 +26,13 @@ def test_bounds_of_pixels_are_in_order(bounds: tuple[int | None, int], taken: bo
     else:
         with pytest.raises(ValidationError, match=r"minPixels \(9\) must not be greater than maxPixels \(5\)"):
             ParseOptions(**said)
+
+
+@pytest.mark.parametrize("field", ["useDocOrientationClassify", "useDocUnwarping"])
+def test_what_needs_a_model_that_is_not_there_is_refused(field: str):
+    asked = ParseOptions.model_validate({field: True})
+    assert Tasks("m", None, preprocessor=True).refusal(asked) is None
+    assert Tasks("m", None).refusal(asked) == f"{field}: this service has no model for it; send false or leave it out"
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from docparser import errors
 from docparser.contract.answers import ModelsInUse, Note, NotedBlock
 from docparser.errors import InvalidDocument, InvalidRequest, PageTimeout, VlmUnavailable
 from docparser.jobs.pages import pack
@@ -196,3 +197,13 @@ def test_the_body_is_as_long_as_it_says(tmp_path):
     assert answer["logId"] == "ä" and len(answer["result"]["layoutParsingResults"]) == 2
     assert answer["result"]["docparser"] == {"models": models, "partial": True, "pages": []}
     document.close()
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [("WorkerLost", "worker_lost"), ("StorageDamaged", "damaged"), ("VlmUnavailable", "failed"),
+     ("StorageAway", "failed"), ("kind_of", "failed"), ("Gone", "failed"), (None, "failed")],
+)  # fmt: skip
+def test_what_a_failed_page_of_a_job_is_called(name: str | None, kind: str):
+    """By the error's name, which an older release may have stored."""
+    assert errors.kind_of(name) == kind

@@ -13,9 +13,9 @@ import pytest
 import uvicorn
 
 from docparser import server
-from docparser.contract.options import Tasks
 from docparser.contract.schemas import ParseOptions
 from docparser.contract.service_answers import States
+from docparser.contract.tasks import Tasks
 from docparser.errors import InvalidJob, NotReady
 from docparser.models.readiness import Readiness
 from docparser.models.served_model import SDK_NAMES, ServedModel
@@ -186,3 +186,14 @@ def test_the_service_settles_before_its_workers_start(tmp_path: Path, monkeypatc
     monkeypatch.setenv("MODELS_DIR", str(tmp_path))
     monkeypatch.delenv("VLM_MODEL", raising=False)
     assert server.main() == 2 and [settings.vlm_model for settings in begun] == ["PaddleOCR-VL"]
+
+
+@pytest.mark.parametrize(
+    ("line", "there"), [("use_doc_preprocessor: True", True), ("use_doc_preprocessor: False", False), ("", True)]
+)
+def test_the_pipelines_file_says_whether_pages_can_be_turned(tmp_path: Path, line: str, there: bool):
+    """A request for it is refused before its document is opened, and a job when it is submitted."""
+    file = tmp_path / "pipeline.yaml"
+    file.write_text(f"SubModules: {{LayoutDetection: {{}}}}\n{line}\n")
+    refusal = ServedModel.of(Settings(pipeline_config=file)).accepted().refusal(ParseOptions(useDocUnwarping=True))
+    assert (refusal is None) is there

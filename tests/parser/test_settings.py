@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections import Counter
 
@@ -10,6 +11,7 @@ import pytest
 from pydantic_settings import BaseSettings
 
 from docparser.settings import Settings
+from served_weights.settings import WeightSettings
 from tool_errors import SETTINGS_PLACE
 
 
@@ -19,6 +21,15 @@ def test_no_group_hides_what_another_checks():
     checks = {name for group in groups for name in group.__pydantic_decorators__.field_validators}
     defined = Counter(name for group in groups for name in vars(group) if name in checks)
     assert len(groups) > 5 and checks and [name for name, count in defined.items() if count > 1] == []
+
+
+@pytest.mark.parametrize("said", ["/models/own.yaml", "config/models.yaml", "", None])
+def test_the_parser_reads_the_models_yaml_of_the_launcher(monkeypatch: pytest.MonkeyPatch, tmp_path, said: str | None):
+    monkeypatch.delenv("MODELS_CONFIG", raising=False)
+    monkeypatch.chdir(tmp_path)
+    if said is not None:
+        monkeypatch.setenv("MODELS_CONFIG", said)
+    assert Settings().models_config == WeightSettings.from_environment(os.environ).models_config
 
 
 def test_the_service_does_not_start_with_an_unknown_name(refused_start):

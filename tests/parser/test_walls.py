@@ -34,12 +34,14 @@ ALLOWED: dict[str, set[str]] = {
     "contract": set(),
     "outline": set(),
     "html_tables": set(),
-    "places": set(),
+    "formula_signs": set(),
+    "places": {"formula_signs"},
+    "places.grids": {"places"},
     "clients": {"contract", "errors", "logs", "postgres", "settings"},
     "connections": {"clients", "settings"},
     "opening": set(),
     # Of errors only what its job in a child process may say.
-    "convert": {"errors", "html_tables", "opening", "outline", "places"},
+    "convert": {"errors", "formula_signs", "html_tables", "opening", "outline", "places"},
     "sandbox": {"errors", "settings"},
     "outbound": set(),
     "own_text": {"places"},
@@ -48,10 +50,10 @@ ALLOWED: dict[str, set[str]] = {
     "layout": {"layout.operators"},
     "vlm": {"errors", "settings", "traces"},
     "page": {
-        *("contract", "errors", "html_tables", "layout", "own_text", "places", "sandbox", "settings"),
-        *("traces", "vlm", "weights"),
+        *("contract", "errors", "html_tables", "layout", "own_text", "places", "places.grids"),
+        *("sandbox", "settings", "traces", "vlm", "weights"),
     },
-    "small_print": {"own_text", "page", "places", "vlm"},
+    "small_print": {"own_text", "page", "places", "places.grids", "vlm"},
     "whole_page": {"contract", "errors", "layout", "page", "settings", "vlm", "weights"},
     "worker": {
         "contract",
@@ -118,7 +120,7 @@ ALLOWED: dict[str, set[str]] = {
 # Of these packages, others may import only the named modules: plain data, and the handle of the process.
 DOORS = {
     "worker": {"worker.messages", "worker.process"},
-    "small_print": {"small_print.grid", "small_print.reading"},
+    "small_print": {"small_print.reading"},
 }
 
 # What comes from outside: its top-level name -> who may import it.
@@ -138,7 +140,7 @@ OUTSIDE: dict[str, set[str]] = {
     "opentelemetry": {"traces"},
 }
 # The batch tool uses these without the service, in an environment that lacks everything else.
-WITH_CONVERT = ("convert", "html_tables", "opening", "places")
+WITH_CONVERT = ("convert", "formula_signs", "html_tables", "opening", "places")
 CONVERT_NEEDS = {"PIL", "docx", "latex2mathml", "markdown_it", "nh3", "openpyxl", "pikepdf", "pypdfium2", "upright"}
 
 Tree = dict[str, set[str]]  # module, without "docparser." -> what it imports: modules of the package, or dotted names

@@ -10,14 +10,14 @@ from typing import Any
 import pytest
 import yaml
 
-from docparser.contract.options import OF_LAYOUT, Tasks
 from docparser.contract.schemas import ParseOptions
+from docparser.contract.tasks import OF_LAYOUT, Tasks
 from docparser.errors import NotReady
 from docparser.models.served_model import ServedModel
 from docparser.settings import Settings
 from docparser.vlm.repetition import PAGE, cut_repetition, repeated_tail
 from docparser.weights import pipeline_file, reads_whole_pages, served_model
-from docparser.whole_page.reader import blocks_of, formula_of, texts_of
+from docparser.whole_page.reader import blocks_in, formula_of, texts_of
 from docparser.whole_page.recipe import Recipe
 from reference.prompts import OF_FAMILY
 from tests.support.paths import ROOT
@@ -29,7 +29,7 @@ PAGE_BOX = (0, 0, *SIZE)
 
 
 def labels(markdown: str) -> list[tuple[str, str]]:
-    blocks = blocks_of(markdown, PAGE_BOX)
+    blocks = blocks_in(markdown, PAGE_BOX)
     assert all(block.box == PAGE_BOX for block in blocks)
     return [(block.label, block.content) for block in blocks]
 
@@ -54,7 +54,7 @@ def test_markdown_in_blocks():
         ("table", "| a | b |\n|---|:-:|\n| 1 | 2 |"),
         ("text", "- one\n- two"),
     ]
-    assert [block.title_level for block in blocks_of("# a\n## b\n###### c", PAGE_BOX)] == [None, 1, 5]
+    assert [block.title_level for block in blocks_in("# a\n## b\n###### c", PAGE_BOX)] == [None, 1, 5]
     assert labels("```markdown\n# a\n```") == [("doc_title", "a")], (
         "a fence around the whole answer is none of the page"
     )
@@ -139,7 +139,7 @@ def test_no_text_is_lost_and_no_box_leaves_the_page():
         for left, top, right, bottom in (block.box for block in blocks):
             assert 0 <= left < right <= SIZE[0] and 0 <= top < bottom <= SIZE[1]
         assert sum(block.content.count("a") for block in blocks) == answer.count("a")
-        said = "".join(block.content for block in blocks_of(answer, PAGE_BOX))
+        said = "".join(block.content for block in blocks_in(answer, PAGE_BOX))
         assert said.count("a") == answer.count("a") and said.count("字") == answer.count("字")
 
 
@@ -150,7 +150,7 @@ def test_long_answers_take_time_in_proportion(piece: str):
     """An answer has at most half a million characters; what took the square of it would not end here."""
     answer = piece * (500_000 // len(piece))
     texts_of(answer, 1000, SIZE)
-    blocks_of(answer, PAGE_BOX)
+    blocks_in(answer, PAGE_BOX)
 
 
 class TestRunawayTails:

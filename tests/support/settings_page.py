@@ -44,10 +44,12 @@ INTRODUCTION = """# Settings
 
 These are all settings of all services. Write them into `.env`, which is read as Compose reads it, or set them in the
 environment, which wins; in Kubernetes into the ConfigMaps ([kubernetes.md](kubernetes.md)). An empty value is an unset
-one. An unknown name with one of our prefixes (`PARSER_`, `VLM_`, `LAYOUT_`, `CORPUS_`, `WATCHDOG_`) stops
-the start, and so does a wrong value; `scripts/preflight.sh` finds both.
+one. A wrong value stops the start. So does an unknown name with one of our prefixes (`PARSER_`, `VLM_`, `LAYOUT_`,
+`CORPUS_`, `WATCHDOG_`) in Kubernetes and without containers. Compose passes only names that it knows: a misspelt one
+in `.env` reaches no container. `scripts/preflight.sh` finds both, `scripts/status.sh` unknown names.
 
-In containers a path is one inside them, and these are fixed: {fixed}.
+Without containers a relative path begins in the checkout. In containers a path is one inside them, and these are fixed:
+{fixed}.
 """
 HEADS = {
     "English": "| setting | default | values | meaning |\n|---|---|---|---|",
@@ -149,7 +151,7 @@ def some(*names: str) -> list[Row]:
 
 def sections() -> list[tuple[str, str, list[Row]]]:
     """English title, Chinese title, and rows, as people look for them."""
-    weights = ("models_config", "pipeline_config", "strict_model", "selftest")
+    weights = ("pipeline_config", "strict_model", "selftest")
     reading = ("confidence", "doubtful_below", "small_print", "text_layer")
     layout = ("layout_engine", "layout_url", "layout_timeout_s")
     rows = {

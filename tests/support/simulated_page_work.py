@@ -110,7 +110,7 @@ class PageWork:
             "markdown": {"text": said["text"], "images": {said.get("picture", f"imgs/{PICTURE_NAME}"): self._picture}},
         }
         entry |= said.get("beside", {})
-        if task.options.answer.visualize:
+        if task.options.visualize:
             entry |= {"inputImage": self._picture, "outputImages": {"layout_det_res": self._picture}}
         return ParsedPage(json.dumps(entry).encode(), 100, 140, 0 if notes else 1, notes, {}, tokens=reply.tokens)
 

@@ -12,7 +12,7 @@ from playwright.sync_api import expect
 from tests.web.by_service import by_service
 from tests.web.pages import page_of
 
-PIECES = ("$", "$$", "\\[", "\\]", "\\(", "\\)", "\\", "\n", "5", "x", "a b", "=", " ", "_", "(", "]")
+PIECES = ("$", "$$", "\\[", "\\]", "\\(", "\\)", "\\", "\n", "5", "x", "ab", " cd", "=", " ", "_", "(", "]", "{", "^2")
 SCAN = """async (texts) => {
     const { displayFormulas, inlineFormulas } = await import("/ui/formula_scanner.js");
     const finds = [displayFormulas, inlineFormulas];
@@ -60,7 +60,7 @@ answer = labelled()
 
 # The same of the service's own code.
 SCAN_BY_SERVICE = """
-from docparser.convert.formulas import display_formulas, inline_formulas
+from docparser.formula_signs import display_formulas, inline_formulas
 finds = (display_formulas, inline_formulas)
 answer = [[[[f.start, f.end, f.latex] for f in find(text)] for find in finds] for text in given]
 """

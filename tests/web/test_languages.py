@@ -27,18 +27,19 @@ import io
 from unittest.mock import Mock
 from docparser.contract.schemas import LABELS
 from docparser.convert.names import FORMATS
-from docparser.errors import InvalidJob
+from docparser import errors
+from docparser.errors import InvalidJob, kind_of
 from docparser.http.errors import STATUS
 from docparser.jobs.storage.states import StepState
 from docparser.jobs.submission import check_submission
 from docparser.opening import CUT_SHORT
 from docparser.opening.pdfs import ATTACHMENTS
 from docparser.page.notes import BLANK, DARK, LONG, NONSENSE, SIDEWAYS, UNREAD
-from docparser.parsing.result import ERROR_KINDS, VLM_FAILED
+from docparser.parsing.result import VLM_FAILED
 from file_types import IN_ZIP, OTHERS
 answer = {
     "error": sorted({*map(str, STATUS.values()), "401", "403", "405", "421"}),
-    "failed": [*ERROR_KINDS.values(), "failed", "damaged"],
+    "failed": sorted({kind_of(name) for name in vars(errors)}),
     "noted": [*VLM_FAILED, "refused", "repetition", "length"],
     "note": [ATTACHMENTS, BLANK, CUT_SHORT, DARK, LONG, NONSENSE, SIDEWAYS, UNREAD, "other"],
     "page": list(map(str, StepState)),

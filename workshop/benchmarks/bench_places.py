@@ -47,7 +47,6 @@ from docparser.page.ground import Ground, ground_of_lines, ground_of_table, grou
 from docparser.page.places import places_of
 from docparser.places.box import Box, around
 from docparser.places.ink import lines_in
-from docparser.small_print import grid
 
 SCALE = 2.0  # pixels a point: PARSER_PDF_SCALE
 INK = 170  # grey below it is ink
@@ -245,7 +244,7 @@ def tables(count: int) -> dict[str, object]:
             set_table(page, said, (face, bold), min(size, 20), left, top, width, rules, (20, 20, 20), row_height=high)
             table = page.blocks[0].bbox
             html = "".join("<tr>" + "".join(f"<td>{text}</td>" for text in row) + "</tr>" for row in said)
-            ground = ground_of_table(np.asarray(page.image.convert("L")), table, grid.find)
+            ground = ground_of_table(np.asarray(page.image.convert("L")), table)
             places_ = {(one["row"], one["column"]): Box(*one["bbox"])
                        for one in places(f"<table>{html}</table>", ground, "cells")}  # fmt: skip
             ink = page.image.convert("L").point([255 if level < INK else 0 for level in range(256)])

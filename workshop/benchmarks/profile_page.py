@@ -75,7 +75,7 @@ class Page:
     """The page's work as a worker does it (``worker.page_work``), without processes and without turns."""
 
     def __init__(self, folder: Path, layout: Path, vlm_url: str, stages: Stages) -> None:
-        from docparser.contract.options import AnswerOptions
+        from docparser.contract.schemas import ParseOptions
         from docparser.documents.decoder import DocumentDecoder
         from docparser.documents.limits import DocumentLimits
         from docparser.documents.spool import Document
@@ -111,10 +111,7 @@ class Page:
         path = folder / "page.pdf"
         path.write_bytes(text_pdf())
         self._document, self._decoder = Document(str(path), "PDF"), DocumentDecoder(DocumentLimits.of(settings))
-        self._settings, self._options = (
-            settings,
-            AnswerOptions(prettify=True, formula_numbers=False, markdown_images=True, visualize=False, docx=False),
-        )
+        self._settings, self._options = settings, ParseOptions()
         self._loop, self._jobs, self._frozen = loop.PageLoop(settings), text_jobs, frozen
         self._loop.warm_up()
         stages.time(self._decoder, "read_page", "render")
@@ -129,14 +126,14 @@ class Page:
 
     def parse(self, number: int) -> bytes:
         """The page's entry; raises AssertionError where a block has no text."""
-        from docparser.page.run import PageRun
+        from docparser.page.run import PageRun, PageTask
 
         with self._document.opened() as document:
             image = self._decoder.read_page(document, 0).pixels
-        run = PageRun(f"profile-{number}", contextlib.nullcontext)
-        read = self._loop.read(image, {"layout_shape_mode": "auto"}, run)
+        asked = PageTask(image, self._options, request_id=f"profile-{number}")
+        read = self._loop.read(asked, PageRun(contextlib.nullcontext))
         assert not read.block_notes, read.block_notes
-        self.blocks = run.answered
+        self.blocks = read.answered
         sink = io.BytesIO()
         task = self._jobs.ReadPage(
             self._frozen.without_pictures(read.frozen), 1, self._options, self._settings.max_output_image_side

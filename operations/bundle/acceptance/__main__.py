@@ -13,12 +13,12 @@ import time
 from pathlib import Path
 from typing import Any
 
+from bundle import parser_client
 from bundle.acceptance import dies, judging, load, machine, pages, serving
 from bundle.acceptance.node import Node, Options
 from bundle.acceptance.steps import FAIL, Step, accepted, report_json, report_text, take, verdict
 from bundle.paths import VALUES
 from bundle.progress import say, step
-from bundle.settings import LocalSettings
 from bundle.support.archive import archive
 from bundle.support.redact import Redactor, redactor
 from tool_errors import FAILED, run
@@ -86,7 +86,7 @@ def cleaned(value: Any, clean: Redactor) -> Any:
 
 
 def main(words: list[str]) -> int:
-    options, parser_url = arguments(words), LocalSettings.load(os.environ).parser_url
+    options, parser_url = arguments(words), parser_client.address(VALUES)
     date, host = time.strftime("%Y%m%d-%H%M%S"), platform.node() or "node"
     name = f"acceptance-{host}-{date}"
     out: Path = options.out or Path(f"{name}.tar.gz")

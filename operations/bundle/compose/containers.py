@@ -7,12 +7,12 @@ import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 
-from bundle import readiness
+import declared_settings
+from bundle import parser_client, readiness
 from bundle.compose import project
 from bundle.origin import origin
 from bundle.paths import VALUES
 from bundle.progress import Ticker, last_line, say, step
-from bundle.settings import LocalSettings
 from health_probe import Probe
 from tool_errors import ServiceError, UsageError
 
@@ -49,8 +49,7 @@ def hardware_here(values: Mapping[str, str]) -> str:
 class Containers:
     """VLM server and parser as the compose project of this checkout."""
 
-    def __init__(self, settings: LocalSettings) -> None:
-        self._settings = settings
+    def __init__(self) -> None:
         self._own = {"HARDWARE": hardware_here(VALUES)}
         self._before: set[str] | None = None  # the services that ran when `start` was called
 
@@ -105,7 +104,7 @@ class Containers:
             ticker.detail = result.detail[:100] if result.detail.startswith("HTTP") else ""
             self._check_alive(ticker.elapsed, result)
 
-        url = f"{self._settings.parser_url}/health/ready"
+        url = f"{parser_client.address(VALUES)}/health/ready"
         return readiness.weights_in_use(readiness.wait(url, "the containers to be ready", look, every=1.0))
 
     def _check_alive(self, elapsed: float, result: Probe) -> None:
@@ -119,7 +118,7 @@ class Containers:
                 )
         if readiness.is_broken(result):
             raise ServiceError(f"the parser cannot start: {readiness.said(result.detail)}; see docker compose logs")
-        if elapsed > self._settings.ready_timeout:
+        if elapsed > declared_settings.whole(VALUES, "READY_TIMEOUT"):
             raise ServiceError(
                 f"the containers were not ready after {elapsed:.0f} s (READY_TIMEOUT): "
                 f"{result.detail[:200] or 'no message'}; see docker compose logs"

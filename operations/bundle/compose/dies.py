@@ -16,6 +16,7 @@ import declared_settings
 import npu_smi
 import ranges
 import stacks
+from bundle import files
 from bundle.compose import driver_files
 from bundle.paths import CONFIG, VALUES, shown
 from bundle.progress import say
@@ -98,10 +99,16 @@ def ids(numbers: Sequence[int]) -> str:
 
 
 def write(text: str) -> Path:
-    """Write the fragment of these dies where there is none yet."""
-    path = FOLDER / f"{text}.yaml"
-    if not path.is_file():
-        path.write_text(fragment(text))
+    """Write the fragment of these dies."""
+    return write_fragment(text, fragment(text))
+
+
+def write_fragment(name: str, content: str) -> Path:
+    """The file changes only where its content does, so that compose recreates no container without a reason; and as a
+    whole, so that no full disk leaves half of it: an empty one would name no dies."""
+    path = FOLDER / f"{name}.yaml"
+    if not path.is_file() or path.read_text() != content:
+        files.write(path, content.encode())
     return path
 
 
@@ -156,17 +163,14 @@ def write_present(text: str, name: str = PRESENT, root: Path = Path("/")) -> lis
     """Write the fragment of NPU_IDS=`name`: the dies of `text` that can be used now. Returns these, and says which ones
     are left out.
 
-    The file changes only where its content does, so that compose recreates no container without a reason. Raises
-    DeviceError where no die can be used.
+    Raises DeviceError where no die can be used.
     """
     asked = parse_ids(text)
     gone = unusable(asked, root)
     there = without(asked, gone)
     for number, reason in gone.items():
         say(f"WARNING: die {number} is left out: {reason}")
-    path, content = FOLDER / f"{name}.yaml", fragment(text, name, sorted(gone))
-    if not path.is_file() or path.read_text() != content:
-        path.write_text(content)
+    write_fragment(name, fragment(text, name, sorted(gone)))
     return there
 
 

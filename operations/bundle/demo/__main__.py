@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from pathlib import Path
 
@@ -15,9 +14,9 @@ from bundle.compose.containers import Containers
 from bundle.demo import arguments, inputs, interrupts, mode, outputs
 from bundle.demo.prepare import Prepared, exclusive, prepare_local
 from bundle.local_mode.services import Services
-from bundle.paths import RUN_DIR, shown
+from bundle.local_mode.settings import LocalSettings
+from bundle.paths import RUN_DIR, VALUES, shown
 from bundle.progress import plural, say, step
-from bundle.settings import LocalSettings
 from tool_errors import run
 
 PAGE_SECONDS = 600
@@ -28,9 +27,9 @@ UNKNOWN_PAGES = 50
 def run_demo(words: list[str]) -> None:
     """The whole procedure. What this call started is stopped again unless every page was parsed."""
     options = arguments.parse(words)
-    settings = LocalSettings.load(os.environ)
-    local, containers = Services(settings), Containers(settings)
-    chosen = mode.choose(options, local, containers)
+    settings, url = LocalSettings.of(VALUES), parser_client.address(VALUES)
+    local, containers = Services(settings), Containers()
+    chosen = mode.choose(options, settings, local, containers)
     services = containers if chosen == "docker" else local
     if options.down:
         say("services stopped" if services.down() else "no services were running")
@@ -46,13 +45,13 @@ def run_demo(words: list[str]) -> None:
             services.start()
             weights = services.wait_ready() or prepared.weights
         for document in documents:
-            parse(document, prepared.pages.get(str(document.path)), settings.parser_url, options.out, weights)
+            parse(document, prepared.pages.get(str(document.path)), url, options.out, weights)
     except BaseException:
         interrupts.ignore()
         services.undo()
         raise
     logs = "docker compose logs" if chosen == "docker" else shown(RUN_DIR / "logs")
-    say(f"the services keep running at {settings.parser_url} (logs: {logs}); stop them with scripts/run_demo.sh --down")
+    say(f"the services keep running at {url} (logs: {logs}); stop them with scripts/run_demo.sh --down")
 
 
 def parse(document: inputs.Document, pages: int | None, url: str, out: Path, weights: dict[str, object]) -> None:

@@ -9,11 +9,12 @@ from bundle.compose.containers import Containers
 from bundle.demo.prepare import environments
 from bundle.environments.setup import is_ready
 from bundle.local_mode.services import Services
+from bundle.local_mode.settings import LocalSettings
 from bundle.progress import say
 from tool_errors import ToolError
 
 
-def choose(options: argparse.Namespace, services: Services, containers: Containers) -> str:
+def choose(options: argparse.Namespace, settings: LocalSettings, services: Services, containers: Containers) -> str:
     """Return `docker` or `local`. With `--mode auto`: what runs already; else docker if an engine answers.
 
     Auto takes local mode if there are no images while local mode's environments are there, and, with a message, if the
@@ -26,7 +27,7 @@ def choose(options: argparse.Namespace, services: Services, containers: Containe
     if options.down:
         return "docker" if containers.exist() else "local"
     if not containers.has_images():
-        if all(is_ready(environment) for environment in environments()):
+        if all(is_ready(environment) for environment in environments(settings)):
             return "local"
         try:
             containers.build()

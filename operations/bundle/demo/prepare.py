@@ -12,15 +12,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Protocol
 
-import declared_settings
-import stacks
 from bundle.demo import inputs
 from bundle.environments import system
 from bundle.environments.environment import Environment
 from bundle.environments.setup import ENVIRONMENTS, is_ready, set_up
-from bundle.paths import RUN_DIR, VALUES
+from bundle.local_mode.settings import LocalSettings
+from bundle.paths import RUN_DIR
 from bundle.progress import last_line, step
-from bundle.settings import LocalSettings
 from tool_errors import UsageError
 
 
@@ -62,7 +60,7 @@ def prepare_local(
     The VLM takes longest to start. It loads while the parser's environment is made, if that has to be made. `install`
     allows root to install system packages that are missing.
     """
-    tools, vlm, parser = environments()
+    tools, vlm, parser = environments(settings)
     system.ensure((tools, vlm, parser), install=install)
     for environment in (tools, vlm):
         set_up(environment)
@@ -73,16 +71,15 @@ def prepare_local(
     return Prepared(inputs.decode(documents), weights)
 
 
-def environments() -> list[Environment]:
-    """Return the environments that local mode needs."""
-    stack = stacks.STACKS[declared_settings.choice(VALUES, "STACK")]
-    return [ENVIRONMENTS[name] for name in ("tools", stack.cpu, "parser")]
+def environments(settings: LocalSettings) -> list[Environment]:
+    """Return the environments that local mode needs: supervisord's, the VLM's and the parser's."""
+    return [ENVIRONMENTS[name] for name in settings.environments]
 
 
 def choose_weights(settings: LocalSettings) -> dict[str, object]:
     """Ask the launcher which weights it would serve; its banner goes to stderr. Raises UsageError with its message."""
     result = subprocess.run(
-        [str(ENVIRONMENTS[settings.values["VLM_ENVIRONMENT"]].python), "-m", "vlm_server", "--print-weights"],
+        [str(environments(settings)[1].python), "-m", "vlm_server", "--print-weights"],
         env=dict(settings.values),
         capture_output=True,
         text=True,

@@ -79,8 +79,8 @@ def ensure_uv() -> Path:
         return uv
     if subprocess.run([sys.executable, "-c", "import ensurepip, venv"], capture_output=True, check=False).returncode:
         raise EnvironmentSetupError(
-            "this Python cannot make virtual environments: the module ensurepip is missing; "
-            "install it, e.g. apt-get install python3.11-venv"
+            "this Python cannot make virtual environments: the module ensurepip is missing; install it, e.g. apt-get "
+            f"install python{sys.version_info[0]}.{sys.version_info[1]}-venv"
         )
     log = RUN_DIR / "logs" / "setup-bootstrap.log"
     if run_logged([sys.executable, "-m", "venv", "--clear", str(home)], log, "making the bootstrap environment"):

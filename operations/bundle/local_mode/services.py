@@ -3,14 +3,12 @@
 
 from __future__ import annotations
 
-import json
-
-from bundle import ports, readiness
+from bundle import files, ports, readiness
 from bundle.local_mode.log import ServiceLog
+from bundle.local_mode.settings import LocalSettings
 from bundle.local_mode.supervisor import Supervisor
 from bundle.paths import RUN_DIR, shown
 from bundle.progress import Ticker, say, step
-from bundle.settings import LocalSettings
 from health_probe import Probe, probe
 from tool_errors import ServiceError, UsageError
 
@@ -37,26 +35,24 @@ class Services:
         return self._supervisor.pid() is not None
 
     def check(self) -> None:
-        """Check that running services have the wanted settings, and that the others find their ports free.
+        """Check that each service has a port of its own, that running services have the wanted settings, and that the
+        others find their ports free.
 
         Changes nothing. Raises UsageError.
         """
+        settings_of_ports: dict[int, str] = {}
+        for setting, _, port in self._settings.listens.values():
+            if (other := settings_of_ports.setdefault(port, setting)) != setting:
+                raise UsageError(f"{other} and {setting} are both {port}; expected different ports")
         running = self._supervisor.pid() is not None
-        if running and STATE_FILE.is_file():
-            recorded = json.loads(STATE_FILE.read_text())
-            for name, value in self._settings.identity.items():
-                if recorded.get(name, "") != value:
-                    raise UsageError(
-                        f"services are running with {name}={recorded.get(name, '')}, not {name}={value}; "
-                        "stop them first: scripts/run_demo.sh --down"
-                    )
-        listening = [
-            ("vlm", self._settings.vlm_host, self._settings.vlm_port, "VLM_PORT"),
-            ("parser", self._settings.parser_host, self._settings.parser_port, "PARSER_PORT"),
-        ]
-        if "layout" in self._settings.programs:
-            listening.append(("layout", "127.0.0.1", int(self._settings.values["LAYOUT_PORT"]), "LAYOUT_PORT"))
-        for program, host, port, setting in listening:
+        recorded, own = files.read_json(STATE_FILE) if running else None, self._settings.identity
+        if recorded is not None and recorded != own:
+            names = sorted(name for name in {*recorded, *own} if recorded.get(name) != own.get(name))
+            raise UsageError(
+                f"the services run with other values of {', '.join(names)}; to use those of now, stop them first: "
+                "scripts/run_demo.sh --down"
+            )
+        for program, (setting, host, port) in self._settings.listens.items():
             if not (running and self._supervisor.state(program) in ALIVE):
                 check_port(program, host, port, setting)
 
@@ -66,7 +62,7 @@ class Services:
         if self._supervisor.pid() is None:
             self._started_supervisor = True
             self._supervisor.start()
-            STATE_FILE.write_text(json.dumps(self._settings.identity, indent=1) + "\n")
+            files.write_json(STATE_FILE, self._settings.identity)
         for program in programs or self._settings.programs:
             if self._supervisor.state(program) not in ALIVE:
                 log = self._logs[program]
@@ -81,9 +77,10 @@ class Services:
 
         Raises ServiceError when a service ends, says that it cannot work, or takes longer than READY_TIMEOUT.
         """
-        self._wait("vlm", "the VLM server to load its model", self._settings.vlm_health)
+        self._wait("vlm", "the VLM server to load its model", f"{self._settings.address('vlm')}/health")
         if "layout" in self._settings.programs:
-            self._wait("layout", "the layout server to load its model", self._settings.layout_health)
+            url = f"{self._settings.address('layout')}/health"
+            self._wait("layout", "the layout server to load its model", url)
         ready = self._wait("parser", "the parser to be ready", self._parser_ready)
         return readiness.weights_in_use(ready)
 
@@ -107,7 +104,7 @@ class Services:
 
     @property
     def _parser_ready(self) -> str:
-        return f"{self._settings.parser_url}/health/ready"
+        return f"{self._settings.address('parser')}/health/ready"
 
     def _wait(self, program: str, what: str, url: str) -> Probe:
         def look(ticker: Ticker, result: Probe) -> None:
@@ -149,8 +146,8 @@ class Services:
 
 def check_port(program: str, host: str, port: int, setting: str) -> None:
     """Raise UsageError if the program cannot listen on its port."""
-    if why := ports.why_unusable(host, port):
+    if error := ports.trouble(host, port):
         raise UsageError(
-            f"port {port} on {host}, which {program} needs, cannot be used ({why}); "
+            f"port {port} on {host}, which {program} needs, cannot be used ({error.strerror}); "
             f"stop what holds it, or set {setting} to a free port"
         )

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from bundle.environments.setup import ENVIRONMENTS
-from bundle.paths import CONFIG, RUN_DIR, shown
-from bundle.settings import LocalSettings
+from bundle.local_mode.settings import LocalSettings
+from bundle.paths import CONFIG, ROOT, RUN_DIR, shown
 from tool_errors import ServiceError, UsageError
 
 # A program that may run several times has its processes in a group of its name.
@@ -78,6 +78,7 @@ class Supervisor:
         with os.fdopen(os.open(console, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as sink:
             self._process = subprocess.Popen(
                 command,
+                cwd=ROOT,  # relative paths of .env begin there, wherever this call was made
                 env=dict(self._settings.values),
                 stdin=subprocess.DEVNULL,
                 stdout=sink,

@@ -65,6 +65,11 @@ def layers(image: str, of: Iterable[str] = ()) -> str:
     return hashlib.sha256(f"{listed}\n".encode()).hexdigest()
 
 
+def size(image: str, of: Iterable[str] = ()) -> int:
+    """The bytes of an image, as the engine counts them. `of` is `platform`'s."""
+    return int(docker("image", "inspect", *of, "--format", "{{.Size}}", image))
+
+
 def architecture(images: Iterable[str], of: Iterable[str] = ()) -> str:
     """Return the processor that the images are for, as the engine calls it (`arm64`, `amd64`). `of` is `platform`'s.
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 import io
 import json
 import platform
+import shutil
 import tarfile
 import tempfile
 from pathlib import Path
@@ -15,12 +16,13 @@ import stacks
 from bundle import origin, signature
 from bundle.compose.images import hardware
 from bundle.offline import bills, contents
-from bundle.offline.engine import architecture, docker, find_plugin, layers, old_plugin
+from bundle.offline.engine import architecture, docker, find_plugin, layers, old_plugin, size
 from bundle.offline.to_build import PROCESSORS, Parts
 from bundle.paths import ROOT, VALUES
 from bundle.progress import say, step
 from bundle_version import VERSION
 from served_weights.manifest import digest
+from tool_errors import ROOM, ToolError
 
 
 def made_for(weights: bool) -> dict[str, str]:
@@ -31,11 +33,17 @@ def made_for(weights: bool) -> dict[str, str]:
     return {**own, "VLM_MODEL": VALUES["VLM_MODEL"]} if weights and VALUES.get("VLM_MODEL") else own
 
 
-def save(archive: Path, images: list[str], weights: bool, key: Path | None = None, parts: Parts | None = None) -> None:
-    """Write the archive with these images, and its signature by `key`; it gets its name only when it is whole. With
-    `parts` the images are bases, and the node builds.
+def lacking(folder: Path, needed: int) -> str:
+    """What to say where fewer bytes than `needed` are free in a folder; an empty text where they are."""
+    free = shutil.disk_usage(folder).free
+    return "" if free >= needed else f"{folder}: {free / 2**30:.1f} GiB are free, and {needed / 2**30:.1f} are needed"
 
-    Raises ToolError.
+
+def save(archive: Path, images: list[str], weights: bool, key: Path | None = None, parts: Parts | None = None) -> None:
+    """Write the archive with these images, and its signature by `key`; it gets its name only when it is whole, and
+    what is not whole goes. With `parts` the images are bases, and the node builds.
+
+    Raises ToolError, and OSError for a disk that is full.
     """
     part = archive.with_name(f"{archive.name}.part")
     of = parts.platform if parts else ()
@@ -50,6 +58,10 @@ def save(archive: Path, images: list[str], weights: bool, key: Path | None = Non
     # A program for this machine's processor.
     plugin = find_plugin() if PROCESSORS.get(platform.machine()) == processor else None
     files += [(plugin, contents.PLUGIN)] if plugin else []
+    others = sum(path.stat().st_size for path, _ in files)
+    # containerd's store counts what docker save does not write.
+    if short := lacking(archive.parent, others + 2 * sum(size(image, of) for image in images)):
+        say(f"WARNING: {short}, if the images are as large as the engine says; {stored.name} is there until the end")
     folder = tempfile.TemporaryDirectory(dir=archive.parent, prefix=f".{archive.name}-")
     try:
         with step("the bills of materials"):
@@ -62,6 +74,8 @@ def save(archive: Path, images: list[str], weights: bool, key: Path | None = Non
         with step(f"saving {', '.join(images)}"):
             docker("save", *of, "--output", str(stored), *images)
         files.append((stored, contents.IMAGES))
+        if short := lacking(archive.parent, others + stored.stat().st_size):
+            raise ToolError(f"{short}; {ROOM}, or give an ARCHIVE on another disk")
         with step(f"writing {archive}"), tarfile.open(part, "w", dereference=True) as tar:
             # The manifest comes first, so that a look at the archive shows what it is.
             # The images' digest takes minutes. The others' are taken after it: somebody may edit a file meanwhile.
@@ -81,10 +95,11 @@ def save(archive: Path, images: list[str], weights: bool, key: Path | None = Non
             tar.addfile(info, io.BytesIO(text))
             for path, name in files:
                 tar.add(path, f"{root}/{name}")
+        part.replace(archive)
     finally:
         folder.cleanup()
-        stored.unlink(missing_ok=True)
-    part.replace(archive)
+        for half in (stored, part):
+            half.unlink(missing_ok=True)
     if key:
         signature.sign(archive, key)
     if warning := old_plugin(plugin):

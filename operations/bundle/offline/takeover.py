@@ -8,7 +8,7 @@ import shutil
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from bundle import envfile
+from bundle import envfile, files
 from bundle.progress import say
 from tool_errors import UsageError
 
@@ -43,9 +43,8 @@ def take_over(old: Path, new: Path, archive: Iterable[str]) -> None:
     Raises UsageError, before anything is changed, as `own_files` does.
     """
     for path in own_files(old, new, archive):
-        part = new / f"{path}.part"
-        shutil.copy2(old / path, part)
-        part.replace(new / path)
+        with files.whole(new / path) as part:
+            shutil.copy2(old / path, part)
         say(f"{path} as in {old}")
     values = envfile.merged(new / ".env")
     models = old / (values.get("MODELS_DIR") or "models")
@@ -90,6 +89,6 @@ def begin(new: Path, settings: Mapping[str, str]) -> None:
             lines[known.index(name)] = f"{name}={value}"
         else:
             lines.append(f"{name}={value}")
-    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    files.write(path, ("\n".join(lines) + "\n").encode())
     made = " ".join(f"{name}={value}" for name, value in settings.items())
     say(f"made {path} for this archive's images ({made}); set MODELS_DIR, NPU_IDS and ASCEND_GID there if they differ")

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from bundle.paths import VALUES
 from bundle.preflight import driver, engine, host, npu, reach, weights
 from bundle.preflight.machine import AS_ROOT, KINDS, Finding, Machine
+from tool_errors import run
 
 
 def findings(machine: Machine) -> Iterator[Finding]:
@@ -61,4 +62,4 @@ def main(words: list[str]) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(run(lambda: main(sys.argv[1:])))

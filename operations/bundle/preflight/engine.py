@@ -14,9 +14,8 @@ from bundle.compose import images, project
 from bundle.compose.project import OLDEST_COMPOSE, version
 from bundle.offline.contents import MANIFEST, PLUGIN
 from bundle.paths import ROOT
-from bundle.preflight.machine import Finding, Machine, dotted, passed
+from bundle.preflight.machine import GIB, Finding, Machine, dotted, passed
 
-GIB = 2**30
 # PARSER_JOB_KEEP_GIB where it is unset.
 JOBS = "50"
 # Before 20.10.10 its default seccomp profile fails clone3, by which a glibc of 2.34 makes threads (moby#42681); before

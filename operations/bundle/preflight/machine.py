@@ -127,9 +127,9 @@ class Machine:
         """Of a container, in GiB: VLM_MEM_LIMIT or PARSER_MEM_LIMIT; 0 for what is no size."""
         return gibibytes(self.setting(name, MEMORY_LIMITS[self.hardware][name])) or 0
 
-    def port_is_free(self, host: str, port: int) -> bool:
-        """Tell whether somebody can listen on a port."""
-        return not ports.why_unusable(host, port)
+    def port_trouble(self, host: str, port: int) -> OSError | None:
+        """Return why nobody can listen on a port, None if one can."""
+        return ports.trouble(host, port)
 
 
 def nearest(path: Path) -> Path:

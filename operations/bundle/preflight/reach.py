@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import re
 from collections.abc import Iterator
@@ -10,7 +11,7 @@ from collections.abc import Iterator
 import declared_settings
 from bundle.compose import project
 from bundle.compose.images import PARSER
-from bundle.preflight.machine import Finding, Machine, passed
+from bundle.preflight.machine import AS_ROOT, Finding, Machine, passed
 from env_values import WrongValue, is_loopback
 
 MOUNT = "/var/lib/paddleocr-vl"
@@ -30,10 +31,22 @@ def check_port(machine: Machine) -> Iterator[Finding]:
         port = declared_settings.port(machine.values, "PARSER_PORT")
     except WrongValue:
         return  # host.check_settings says it
-    if machine.port_is_free(host, port):
+    error = machine.port_trouble(host, port)
+    if error is None:
         yield passed("port", f"{port} on {host} is free")
-    elif is_ours(machine):
+    elif error.errno in (errno.EADDRINUSE, errno.EACCES) and is_ours(machine):
         yield passed("port", f"{port} on {host} is our parser's")
+    elif error.errno == errno.EACCES:
+        said = f"this user may not listen on {port}, so whether it is free on {host} is not known"
+        yield Finding("WARN", "port", said, "a user who may, to check it", AS_ROOT)
+    elif error.errno != errno.EADDRINUSE:
+        yield Finding(
+            "FAIL",
+            "port",
+            f"nobody can listen on {host} here ({error.strerror})",
+            "an address of this node, or 0.0.0.0 for all",
+            "ip address shows this node's; set PARSER_BIND in .env",
+        )
     else:
         yield Finding(
             "FAIL",

@@ -16,9 +16,8 @@ from pathlib import Path, PurePath
 import npu_smi
 from bundle import parser_client
 from bundle.compose import project
-from bundle.paths import ENV_FILE, ROOT
+from bundle.paths import ENV_FILE, ROOT, VALUES
 from bundle.progress import say, step
-from bundle.settings import LocalSettings
 from bundle.support.archive import archive
 from bundle.support.redact import redactor
 from bundle.support.sources import Source, sources
@@ -50,7 +49,7 @@ def output(source: Source) -> str:
 
 def page(path: str) -> str:
     """A page of the parser, or why there is none."""
-    url = f"{LocalSettings.load(os.environ).parser_url}{path}"
+    url = f"{parser_client.address(VALUES)}{path}"
     try:
         return parser_client.get(url, 30, MOST_BYTES)
     except OSError as error:

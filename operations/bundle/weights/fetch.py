@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import shutil
 import sys
+from functools import partial
 from pathlib import Path
 
 from bundle.archives import unpack
@@ -20,7 +21,7 @@ from bundle.progress import run_logged, say, step
 from served_weights import layout
 from served_weights.catalog import DEFAULT_FILE, Catalog, Model
 from served_weights.manifest import NAME, digest, write
-from served_weights.placing import check_whole, is_whole, part_of, put_in_place, remove_leftovers
+from served_weights.placing import check_whole, gather, is_whole, part_of, put_in_place
 from tool_errors import RESUMABLE, EnvironmentSetupError, UsageError, run
 
 # Both clients go on with files that were begun. Their hubs' addresses are their own; HF_ENDPOINT names a mirror.
@@ -31,19 +32,8 @@ HUBS = {
 }
 
 
-def from_hub(hub: str, model: Model, part: Path) -> None:
-    """Download with the hub's own client. Raises UsageError where the entry names no repository."""
-    if model.repository is None:
-        raise UsageError(f"models.yaml: models.{model.name} lacks the key 'repository', so {hub} cannot be asked")
-    download(hub, model.repository, part)
-    inside = part / layout.name_of(model)
-    if model.layout_repository and not layout.is_complete(inside):
-        inside.mkdir(exist_ok=True)
-        download(hub, model.layout_repository, inside)
-
-
 def download(hub: str, repository: str, part: Path) -> None:
-    """Download one repository in an environment that is gone afterwards."""
+    """Download one repository with the hub's own client, in an environment that is gone afterwards."""
     package, command = HUBS[hub]
     log = RUN_DIR / "logs" / "fetch-weights.log"
     words = [str(ensure_uv()), "tool", "run", "--from", package, *(w.format(repository, part) for w in command.split())]
@@ -52,7 +42,6 @@ def download(hub: str, repository: str, part: Path) -> None:
             f"{hub}: the download failed (log: {shown(log)}); run the same command to go on, or carry "
             "the folder here and give its path"
         )
-    remove_leftovers(part)
 
 
 def from_folder(source: Path, part: Path) -> None:
@@ -91,7 +80,7 @@ def fetch(source: str, models: Path, model: Model, catalog: Catalog) -> None:
         return
     part.mkdir(parents=True, exist_ok=True)
     if source in HUBS:
-        from_hub(source, model, part)
+        gather(model, part, partial(download, source))
     elif Path(source).is_dir():
         with step(f"copying {source}"):
             from_folder(Path(source), part)

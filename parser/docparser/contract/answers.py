@@ -14,7 +14,7 @@ from pydantic import ConfigDict, Field, WithJsonSchema, with_config
 from typing_extensions import TypedDict
 
 Moment = Annotated[str, WithJsonSchema({"type": "string", "format": "date-time"})]
-Picture = Annotated[str, Field(description="JPEG in base64; in a job's result the picture's address.")]
+Picture = Annotated[str, Field(description="JPEG in base64; in a job's result its address, in its ZIP its path.")]
 # What PaddleX writes may have further members, by the options of the request and the version of the model.
 paddlex = with_config(ConfigDict(extra="allow"))
 

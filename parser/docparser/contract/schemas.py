@@ -41,7 +41,7 @@ MAX_ERRORS = 5  # of one request, and notes on its fields; more would hide the f
 ALIKE = 0.8  # of two names (difflib), from which one may be meant by the other
 # What pydantic puts into a location for each alternative of a union type.
 UNION_TAG = re.compile(r"(constrained-|function-|dict\[|list\[|tuple\[|literal\[)")
-PIXEL_KINDS = ("ocr", "table", "chart", "formula", "seal", "spotting")
+PIXEL_KINDS = ("ocr", "table", "chart", "formula", "seal")  # of crops, whose bounds vlmExtraArgs may name
 VLM_EXTRA_ARGS = {"min_pixels", "max_pixels"} | {
     f"{kind}_{end}_pixels" for kind in PIXEL_KINDS for end in ("min", "max")
 }
@@ -168,6 +168,11 @@ class OutputOptions(Lenient):
             options._unknown = tuple(name for name in names if name not in cls.model_fields)
         return options
 
+    @property
+    def wants_word(self) -> bool:
+        """Whether a page's entry has its Word file."""
+        return "docx" in (self.outputFormats or ())
+
     def notes(self) -> list[str]:
         """What a client is told of fields that are no options here, and so have no effect."""
         shown = []
@@ -202,7 +207,11 @@ class ParseOptions(OutputOptions):
     )
     formatBlockContent: bool | None = None
     mergeLayoutBlocks: bool | None = None
-    markdownIgnoreLabels: Annotated[list[Text], Field(max_length=100)] | None = None
+    markdownIgnoreLabels: Annotated[list[Text], Field(max_length=100)] | None = Field(
+        default=None,
+        description="Labels of blocks that the Markdown leaves out, and all formats made of the page's content; null: "
+        "headers, footers, their pictures, page numbers, footnotes (footnote) and notes in the margin (aside_text).",
+    )
     repetitionPenalty: Annotated[float, Field(ge=0.1, le=10, allow_inf_nan=False)] | None = None
     temperature: Annotated[float, Field(ge=0, le=2, allow_inf_nan=False)] | None = None
     topP: Annotated[float, Field(gt=0, le=1, allow_inf_nan=False)] | None = None
@@ -235,10 +244,30 @@ class ParseOptions(OutputOptions):
         required = {name for name, field in cls.model_fields.items() if field.is_required()}
         return {key: value for key, value in data.items() if value is not None or key in required}
 
+    @property
+    def shape_mode(self) -> str:
+        """``layoutShapeMode``; null is its default."""
+        return self.layoutShapeMode or "auto"
+
+    def named_pixels(self, kind: str, end: Literal["min", "max"]) -> tuple[str, int] | None:
+        """The bound of the pixels of crops of this one of PIXEL_KINDS, with the key that names it: the nearest to the
+        kind. None where the request names none."""
+        args = self.vlmExtraArgs or {}
+        for key, bound in (
+            (f"vlmExtraArgs.{kind}_{end}_pixels", args.get(f"{kind}_{end}_pixels")),
+            (f"vlmExtraArgs.{end}_pixels", args.get(f"{end}_pixels")),
+            (f"{end}Pixels", self.minPixels if end == "min" else self.maxPixels),
+        ):
+            if bound is not None:
+                return key, bound
+        return None
+
     @model_validator(mode="after")
     def _pixels_in_order(self) -> Self:
-        if self.minPixels is not None and self.maxPixels is not None and self.minPixels > self.maxPixels:
-            raise ValueError(f"minPixels ({self.minPixels}) must not be greater than maxPixels ({self.maxPixels})")
+        for kind in PIXEL_KINDS:
+            least, most = self.named_pixels(kind, "min"), self.named_pixels(kind, "max")
+            if least is not None and most is not None and least[1] > most[1]:
+                raise ValueError(f"{least[0]} ({least[1]}) must not be greater than {most[0]} ({most[1]})")
         return self
 
 

@@ -31,7 +31,7 @@ NO_HEADS: Mapping[int, int] = MappingProxyType({})
 class Block:
     """``boxes``: PaddleX may join blocks before it asks the VLM, whose text is then that of several boxes in order.
     ``doubtful``, ``source``, ``agreement``: as the answer says. ``markdown``: the VLM was asked to write Markdown.
-    ``head``: how many rows of a table are set off as its head."""
+    ``head``: how many rows of a table are set off as its head. ``id``: the block's ``block_id``, if it has one."""
 
     label: str
     boxes: tuple[Box, ...]
@@ -41,6 +41,7 @@ class Block:
     source: str | None = None
     agreement: float | None = None
     head: int = 0
+    id: int | None = None
 
     @property
     def plain(self) -> str:
@@ -72,8 +73,9 @@ def all_blocks(pruned: dict[str, Any], heads: Mapping[int, int] = NO_HEADS) -> I
         if content:
             own = boxes.pop(block.get("group_id", number), own)
         doubtful, agreement = block.get("doubtful") is True, block.get("agreement")
-        head = heads.get(block.get("block_id"), 0)
-        yield Block(label, tuple(own), content, doubtful, markdown, block.get("source"), agreement, head)
+        own_id = block.get("block_id")
+        head = heads.get(own_id, 0)
+        yield Block(label, tuple(own), content, doubtful, markdown, block.get("source"), agreement, head, own_id)
 
 
 def unmarked(text: str) -> str:

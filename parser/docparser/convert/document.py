@@ -59,8 +59,8 @@ class ResultPage:
 class ResultDocument:
     """``stem`` is the name of its files without suffix; ``result`` is that of ``/layout-parsing``, written as JSON.
 
-    Pictures that are files stand in ``result`` with their paths, others in base64. ``source`` is the document as it was
-    submitted, ``numbers`` which of its pages these are (from 1; None: all).
+    Pictures that are files stand in ``result`` with their paths in an archive, others in base64. ``source`` is the
+    document as it was submitted, ``numbers`` which of its pages these are (from 1; None: all).
     """
 
     stem: str
@@ -99,7 +99,8 @@ class ResultDocument:
     def from_files(
         cls, file_name: str, result: dict[str, Any], files: Mapping[str, Path], *, outline: bool = True
     ) -> ResultDocument:
-        """From a ``result`` whose pictures are keys of ``files``. A picture that ``files`` lacks is left out."""
+        """From a ``result`` whose pictures are keys of ``files``. Pictures that ``files`` lacks are left out, and those
+        of whole pages, which no other format has."""
         pages = [
             ResultPage.from_entry(
                 entry,
@@ -108,7 +109,12 @@ class ResultDocument:
             )
             for entry, levels in _outlined(result, outline)
         ]
-        return cls(stem(file_name), pages, result)
+        entries = [
+            {key: value for key, value in entry.items() if key not in ("inputImage", "outputImages")}
+            | {"markdown": entry["markdown"] | {"images": {path: path for path in page.pictures}}}
+            for entry, page in zip(result["layoutParsingResults"], pages, strict=True)
+        ]
+        return cls(stem(file_name), pages, result | {"layoutParsingResults": entries})
 
     def numbered(self) -> Iterator[tuple[int, ResultPage]]:
         """The pages with their numbers."""

@@ -70,14 +70,13 @@ def _html(document: ResultDocument, sink: BinaryIO) -> None:
 
 
 def _docx(document: ResultDocument, sink: BinaryIO) -> None:
-    word.render(document.pages, sink)
+    word.render(document.pages, sink, document.stem)
 
 
 def _pdf(document: ResultDocument, sink: BinaryIO) -> None:
     """Raises UneditablePdf."""
     assert document.source is not None, "a searchable PDF is made from the document"
-    pages = ((number, entry["prunedResult"]) for number, entry in document.entries())
-    searchable_pdf.write(document.source, pages, sink)
+    searchable_pdf.write(document.source, document.entries(), sink)
 
 
 def _zip(document: ResultDocument, sink: BinaryIO, markdown: Writer) -> None:

@@ -17,6 +17,7 @@ ENDS_LARGE = frozenset("=<>≤≥≠≈≡,;")  # what a sum or an integral is o
 BARS = frozenset("¯‾―")
 # The sign as latex2mathml writes it -> the combining character that Word wants.
 ACCENTS = dict(zip("^ˆ~˜˙¨→ˇ˘´`", "\u0302\u0302\u0303\u0303\u0307\u0308\u20d7\u030c\u0306\u0301\u0300", strict=True))
+STYLES = {"normal": "p", "bold": "b", "italic": "i", "bold-italic": "bi"}  # of MathML and of Word
 BRACES = {"⏞": "top", "⏟": "bot"}
 
 
@@ -37,8 +38,12 @@ def omml(mathml: Element, *, display: bool) -> Element:
 
 def _row(parts: Sequence[Element]) -> list[Element]:
     parts = _flat(parts)
-    if any(part.get("linebreak") == "newline" for part in parts):
+    if any(_breaks(part) or part.tag == "malignmark" for part in parts):
         return [_lines(parts)]
+    return _line(parts)
+
+
+def _line(parts: Sequence[Element]) -> list[Element]:
     if len(parts) > 1 and _opens(parts[0]):
         closed = parts[-1].get("form") == "postfix"
         return [_fence(_text(parts[0]), parts[1:-1] if closed else parts[1:], _text(parts[-1]) if closed else "")]
@@ -71,7 +76,7 @@ def _flat(parts: Sequence[Element]) -> list[Element]:
 def _translated(part: Element) -> list[Element]:
     if part.tag in ("mrow", "mstyle", "mpadded", "math", "mtd"):
         return _row(list(part))
-    if part.tag in ("mi", "mn", "mo", "mtext", "mspace"):
+    if part.tag in ("mi", "mn", "mo", "mtext", "mspace", "malignmark"):
         return [_run(part)]
     if part.tag not in TRANSLATED:
         raise Untranslatable(part.tag)
@@ -81,12 +86,11 @@ def _translated(part: Element) -> list[Element]:
 def _run(part: Element) -> Element:
     text = " " if part.tag == "mspace" else part.text or ""
     run = _node("r")
-    if part.tag == "mtext" or (part.tag in ("mi", "mo") and len(text) > 1 and text.isalpha()):
-        properties = SubElement(run, _name("rPr"))
-        if part.tag == "mtext":
-            SubElement(properties, _name("nor"))
-        else:
-            _set(properties, "sty", "p")
+    style = STYLES.get(part.get("mathvariant") or "")
+    if part.tag == "mtext" and style in (None, "p"):
+        SubElement(SubElement(run, _name("rPr")), _name("nor"))
+    elif style or (part.tag in ("mi", "mo") and len(text) > 1 and text.isalpha()):
+        _set(SubElement(run, _name("rPr")), "sty", style or "p")
     said = SubElement(run, _name("t"))
     said.text = text
     said.set(SPACE, "preserve")
@@ -140,7 +144,7 @@ def _under(part: Element) -> Element:
     sign = _text(mark)
     if sign in BRACES:
         return _with("groupChr", {"chr": sign, "pos": BRACES[sign], "vertJc": "top"}, e=base)
-    return _with("bar", {"pos": "bot"}, e=base) if sign in ("_", "‾") else _with("limLow", e=base, lim=mark)
+    return _with("bar", {"pos": "bot"}, e=base) if sign in BARS or sign == "_" else _with("limLow", e=base, lim=mark)
 
 
 def _under_over(part: Element) -> Element:
@@ -152,7 +156,8 @@ def _under_over(part: Element) -> Element:
 
 
 def _sum(part: Element, over: Sequence[Element]) -> Element:
-    base, *limits = list(part) or [part]
+    count = 1 if part.tag == "mo" else 3 if part.tag in ("msubsup", "munderover") else 2
+    base, *limits = _arguments(part, count) if len(part) else [part]
     first, second = ([*limits, None, None])[:2] if part.tag not in ("msup", "mover") else (None, limits[0])
     properties = {
         "chr": _text(base),
@@ -179,11 +184,11 @@ def _matrix(part: Element) -> Element:
 def _lines(parts: Sequence[Element]) -> Element:
     """Formulas one below the other. Word lines them up at ``&``, too."""
     array, line = _node("eqArr"), list[Element]()
-    for part in [*parts, Element("mspace", linebreak="newline")]:
-        if part.get("linebreak") != "newline":
+    for part in parts if _breaks(parts[-1]) else [*parts, Element("mspace", linebreak="newline")]:
+        if not _breaks(part):
             line.append(part)
         else:
-            SubElement(array, _name("e")).extend(_row(line))
+            SubElement(array, _name("e")).extend(_line(_flat(line)))
             line = []
     return array
 
@@ -214,6 +219,10 @@ def _large(part: Element) -> bool:
         return False
     base = part if part.tag == "mo" else next(iter(part), part)
     return base.tag == "mo" and base.text in LARGE
+
+
+def _breaks(part: Element) -> bool:
+    return part.get("linebreak") == "newline"
 
 
 def _opens(part: Element) -> bool:

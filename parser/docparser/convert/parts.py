@@ -8,6 +8,7 @@ to write Markdown (``promptLabel`` ``document``), and of a page that has no bloc
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from types import MappingProxyType
@@ -43,7 +44,8 @@ NO_OUTLINE: Outline = MappingProxyType({})  # each page by itself
 @dataclasses.dataclass(frozen=True)
 class Part:
     """A heading if ``level`` is not 0 (1: the document's title), a table, a picture (its path) or a text. ``text`` has
-    formulas with their signs. ``share`` is how much of the page's width a picture has, in per cent."""
+    formulas with their signs. ``share`` is how much of the page's width a picture has, in per cent. A picture that was
+    not sent is a part without all these."""
 
     label: str
     text: str = ""
@@ -65,10 +67,9 @@ class Part:
 
 def parts_of(entry: Mapping[str, Any], pictures: Iterable[str], outline: PageOutline | None = None) -> tuple[Part, ...]:
     """``entry`` is that of a page in an answer, ``pictures`` the paths of its pictures. ``outline``: see ``Levels``."""
-    text, pruned = entry["markdown"]["text"], entry.get("prunedResult")
-    if pruned is None:
-        return of_markdown(text)
-    return tuple(_parts(list(all_blocks(pruned, heads_of(entry))), pruned, text, pictures, outline))
+    if entry.get("prunedResult") is None:
+        return of_markdown(entry["markdown"]["text"])
+    return tuple(_parts(entry, pictures, outline))
 
 
 def of_markdown(text: str) -> tuple[Part, ...]:
@@ -76,26 +77,36 @@ def of_markdown(text: str) -> tuple[Part, ...]:
     return (Part("text", unmarked(text), markdown=True),)
 
 
-def _parts(
-    blocks: list[Block], pruned: dict[str, Any], markdown: str, pictures: Iterable[str], outline: PageOutline | None
-) -> Iterator[Part]:
-    ignored, levels = ignored_labels(pruned), Levels(markdown, outline)
+def content_blocks(entry: Mapping[str, Any]) -> Iterator[tuple[int, Block]]:
+    """The blocks of a page that are its content, with their indices: without those that the Markdown leaves out, and
+    with the number of a formula where the Markdown has it."""
+    pruned = entry["prunedResult"]
+    ignored = (pruned.get("model_settings") or {}).get("markdown_ignore_labels")
+    left_out = ("formula_number", *(DECORATION if ignored is None else ignored))
+    blocks = list(all_blocks(pruned, heads_of(entry)))
+    for index, (block, after) in enumerate(itertools.zip_longest(blocks, blocks[1:])):
+        if after and block.label in ("display_formula", "formula"):
+            said = _with_number(block.content, after, entry["markdown"]["text"])
+            block = dataclasses.replace(block, content=said)
+        if block.label not in left_out:
+            yield index, block
+
+
+def _parts(entry: Mapping[str, Any], pictures: Iterable[str], outline: PageOutline | None) -> Iterator[Part]:
+    pruned, levels = entry["prunedResult"], Levels(entry["markdown"]["text"], outline)
     settings = pruned.get("model_settings") or {}
     paths = Paths(pictures)
     across = side(pruned.get("width"))
-    for number, block in enumerate(blocks):
-        if block.label in ignored or block.label == "formula_number":
-            continue
+    for number, block in content_blocks(entry):
         content = block.content
         if block.label in PICTURES:
             box = block.boxes[0]
-            if path := paths.of_box(box):
-                share = int(100 * box.width / across) if across else 0
+            path = paths.of_box(box)
+            if path or not content:
+                share = max(1, int(100 * box.width / across)) if path and across else 0
                 yield Part(block.label, picture=path, share=share)
-                if not settings.get(PICTURES[block.label]):
-                    continue
-        elif block.label in ("display_formula", "formula") and number + 1 < len(blocks):
-            content = _with_number(content, blocks[number + 1], markdown)
+            if path and not settings.get(PICTURES[block.label]):
+                continue
         if not content:
             continue
         tables, after = tables_of(block)
@@ -142,21 +153,14 @@ def _with_number(formula: str, after: Block, markdown: str) -> str:
     return f"$${formula.replace('$$', '')}{tag}$$"
 
 
-def ignored_labels(pruned: dict[str, Any]) -> Iterable[str]:
-    """The labels that the Markdown leaves out."""
-    ignored = (pruned.get("model_settings") or {}).get("markdown_ignore_labels")
-    return DECORATION if ignored is None else ignored
-
-
 def outline_of(pages: Iterable[tuple[int, Mapping[str, Any]]]) -> Outline:
     """Of a document. ``pages``: number from 1, and the entry of an answer; each is read once."""
     titles, places = [], []
     for number, entry in pages:
         pruned = entry.get("prunedResult") or {}
         size = side(pruned.get("width")), side(pruned.get("height"))
-        ignored = ignored_labels(pruned)
-        for index, block in enumerate(all_blocks(pruned)):
-            if block.label in TITLES and block.label not in ignored and block.content and not block.markdown:
+        for index, block in content_blocks(entry) if pruned else ():
+            if block.label in TITLES and block.content and not block.markdown:
                 titles.append(Title.of(block.label, block.content, block.boxes[0], number, size))
                 places.append((number, index))
     found: dict[int, dict[int, int]] = {}

@@ -40,7 +40,8 @@ class UneditablePdf(Exception):
     """The PDF can be shown, and not changed. The message says why."""
 
 
-Pages = Iterable[tuple[int, dict[str, Any]]]  # number from 1, and its ``prunedResult``; in order
+# Number from 1, and the entry of an answer, without ``prunedResult`` if the page has none; in order.
+Pages = Iterable[tuple[int, dict[str, Any]]]
 
 
 def write(source: Source, pages: Pages, sink: BinaryIO) -> None:
@@ -63,10 +64,10 @@ def _from_pdf(path: Path, pages: Pages, sink: BinaryIO) -> None:
         if len(pdf.pages) != len(view):
             raise UneditablePdf(f"the PDF is damaged: it has {len(view)} pages or {len(pdf.pages)}")
         font, left_out = _Font(pdf), set(range(len(pdf.pages)))
-        for number, pruned in pages:
+        for number, entry in pages:
             left_out.discard(number - 1)
             with contextlib.closing(view[number - 1]) as page:
-                _stamp(pdf.pages[number - 1], _content(page, pruned, font), font)
+                _stamp(pdf.pages[number - 1], _content(page, entry, font), font)
         for index in sorted(left_out, reverse=True):
             del pdf.pages[index]
         font.finish()
@@ -79,18 +80,18 @@ def _from_pdf(path: Path, pages: Pages, sink: BinaryIO) -> None:
 def _from_pictures(source: Source, pages: Pages, sink: BinaryIO) -> None:
     pdf = pikepdf.new()
     font = _Font(pdf)
-    for number, pruned in pages:
+    for number, entry in pages:
         picture = add_picture(pdf, source.path, source.format, number, SIDE)
         _, _, width, height = map(float, picture.page.mediabox)
-        parts = (part for _, part in _parts(pruned, picture.shown, (width, height), AS_IT_IS))
+        parts = (part for _, part in _parts(entry, picture.shown, (width, height), AS_IT_IS))
         _stamp(picture.page, _drawn(parts, AS_IT_IS, font), font)
     font.finish()
     pdf.save(sink)
 
 
-def _content(page: pypdfium2.PdfPage, pruned: dict[str, Any], font: _Font) -> bytes:
+def _content(page: pypdfium2.PdfPage, entry: dict[str, Any], font: _Font) -> bytes:
     """The operators that write the text of a page, without what the page says itself."""
-    if not pruned.get("parsing_res_list"):
+    if not entry.get("prunedResult", {}).get("parsing_res_list"):
         return b""
     width, height = page.get_size()
     shown = page.render(scale=min(SIDE / max(width, height), 3.0), grayscale=True).to_pil().convert("L")
@@ -104,20 +105,21 @@ def _content(page: pypdfium2.PdfPage, pruned: dict[str, Any], font: _Font) -> by
         has_text = said.count_chars() > 0
         parts = [
             part
-            for place, part in _parts(pruned, shown, (width, height), to_user)
+            for place, part in _parts(entry, shown, (width, height), to_user)
             if not (has_text and _says(said, place, part))
         ]
     return _drawn(parts, to_user, font)
 
 
 def _parts(
-    pruned: dict[str, Any], shown: Image.Image, size: tuple[float, float], to_user: Matrix
+    entry: dict[str, Any], shown: Image.Image, size: tuple[float, float], to_user: Matrix
 ) -> Iterator[tuple[Box, list[Line]]]:
     """The lines of each block in points from the lower left corner of the page as it is shown, and where the block lies
     in the page's own coordinates."""
+    pruned = entry.get("prunedResult", {})
     across, along = float(pruned.get("width") or shown.width), float(pruned.get("height") or shown.height)
     x_scale, y_scale = size[0] / across, size[1] / along
-    for lines in lines_of(pruned, shown, shown.width / across):
+    for lines in lines_of(entry, shown, shown.width / across):
         placed = [
             dataclasses.replace(
                 line,

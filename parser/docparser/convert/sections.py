@@ -10,9 +10,18 @@ import dataclasses
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from docparser.convert.blocks import all_blocks, heads_of
 from docparser.convert.names import writable
-from docparser.convert.parts import CAPTIONS, NO_OUTLINE, Levels, Outline, PageOutline, ignored_labels, plain, tables_of
+from docparser.convert.parts import (
+    CAPTIONS,
+    NO_OUTLINE,
+    PICTURES,
+    Levels,
+    Outline,
+    PageOutline,
+    content_blocks,
+    plain,
+    tables_of,
+)
 from docparser.convert.table_joins import goes_on, joined_table
 from docparser.html_tables import Table
 from docparser.places.box import Box
@@ -73,40 +82,41 @@ class Place:
 
 @dataclasses.dataclass(frozen=True)
 class Item:
-    """A heading if ``level`` is not 0 (1: the document's title), a table if there is one, else a text. A table may have
-    a caption as its ``text``. ``spots`` of the text, None where nobody asked; those of a table's cells have the cells.
-    """
+    """A heading if ``level`` is not 0 (1: the document's title), a table if there is one, else a text; a picture has
+    none. A table may have a caption as its ``text``. ``spots`` of the text, None where nobody asked; those of a table's
+    cells have the cells. ``names_next``: it is the caption of a table that follows."""
 
     text: str
     places: tuple[Place, ...]
     level: int = 0
     table: Table | None = None
     spots: tuple[Spot, ...] | None = None
+    names_next: bool = False
+
+    @property
+    def is_picture(self) -> bool:
+        return not self.text and self.table is None
 
 
 def items_of(pages: Iterable[tuple[int, dict[str, Any]]], join: bool, outline: Outline = NO_OUTLINE) -> Iterator[Item]:
-    """``pages``: number from 1, and the entry of an answer. With ``join``, a table that goes on on the next page is one
-    item. ``outline``: see ``parts.Levels``."""
+    """All but pictures. ``pages``: number from 1, and the entry of an answer. With ``join``, a table that goes on on
+    the next page is one item. ``outline``: see ``parts.Levels``."""
     held: Item | None = None  # a table that ends a page, or a caption
     for number, entry in pages:
         for item in _items(number, entry, outline.get(number)):
             both = _together(held, item, join) if held is not None else None
-            if held is not None and both is None:
+            if held is not None and both is None and not held.is_picture:
                 yield held
             held = both or item
-    if held is not None:
+    if held is not None and not held.is_picture:
         yield held
-
-
-def _is_caption(item: Item) -> bool:
-    return item.table is None and item.places[-1].label in CAPTIONS
 
 
 def _together(held: Item, item: Item, join: bool) -> Item | None:
     """A caption and its table; a table and what it goes on with on the next page."""
     if item.table is None:
         return None
-    if _is_caption(held):
+    if held.names_next:
         return dataclasses.replace(item, text=held.text, places=held.places + item.places, spots=held.spots)
     if not join or held.table is None or held.places[-1].page + 1 != item.places[0].page or item.text:
         return None
@@ -118,23 +128,28 @@ def _together(held: Item, item: Item, join: bool) -> Item | None:
 
 
 def _items(number: int, entry: dict[str, Any], outline: PageOutline | None) -> Iterator[Item]:
-    pruned = entry["prunedResult"]
-    ignored, levels = ignored_labels(pruned), Levels(writable(entry["markdown"]["text"]), outline)
+    pruned, levels = entry["prunedResult"], Levels(writable(entry["markdown"]["text"]), outline)
     size = float(pruned.get("width") or 0), float(pruned.get("height") or 0)
     found = {said["block_id"]: said for said in entry["places"]} if "places" in entry else None
-    for index, (block, raw) in enumerate(zip(all_blocks(pruned, heads_of(entry)), pruned["parsing_res_list"])):
-        if block.label in ignored or not block.content:
+    names_next = waits = False  # of the block before: it is a caption; a picture without a caption above it
+    for index, block in content_blocks(entry):
+        if not block.content and block.label not in PICTURES:
             continue
+        named = block.label in CAPTIONS and (not waits or block.label == "table_title")
+        waits, names_next = block.label in PICTURES and not names_next, named
         said = block.doubtful, block.source, block.agreement
         places = tuple(Place(number, block.label, box, size, *said) for box in block.boxes)
-        said_of = None if found is None else found.get(raw.get("block_id"), {})
+        said_of = None if found is None else found.get(block.id, {})
         tables, after = tables_of(block)
         for table in tables:
             placed = _with_boxes(plain(table), said_of, number) if len(tables) == 1 else plain(table)
             yield Item("", places, table=placed, spots=None if said_of is None else ())
         if text := after if tables else block.content:
-            spots = None if said_of is None else _spots(text, raw["block_content"], said_of, number)
-            yield Item(text, places, levels.of(block.label, text, index), spots=spots)
+            raw = pruned["parsing_res_list"][index]["block_content"]
+            spots = None if said_of is None else _spots(text, raw, said_of, number)
+            yield Item(text, places, levels.of(block.label, text, index), spots=spots, names_next=names_next)
+        elif not tables:
+            yield Item("", places)
 
 
 def _spots(text: str, content: str, said: dict[str, Any], page: int) -> tuple[Spot, ...]:

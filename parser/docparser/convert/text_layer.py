@@ -2,7 +2,8 @@
 """Where the text of a page's blocks lies: lines of paragraphs on their ink, cells of tables in their places.
 
 The VLM says what a block's text is and not where its lines are. So lines are looked for in the picture, and the text is
-laid onto their ink (``places``).
+laid onto their ink (``places``). Cells stand where an answer with the option ``places`` says, else in rows of one
+height.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import dataclasses
 import itertools
 import math
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from PIL import Image
@@ -44,14 +45,15 @@ class Line:
     leftwards: bool = False
 
 
-def lines_of(pruned: dict[str, Any], picture: Image.Image, scale: float) -> Iterator[list[Line]]:
-    """The lines of each block with text, in reading order. ``picture`` is grey and ``scale`` times as large as the page
-    was when it was parsed."""
-    effort = Effort()
+def lines_of(entry: Mapping[str, Any], picture: Image.Image, scale: float) -> Iterator[list[Line]]:
+    """The lines of each block with text, in reading order. ``entry`` is that of a page in an answer; ``picture`` is
+    grey and ``scale`` times as large as the page was when it was parsed."""
+    pruned, effort = entry.get("prunedResult") or {}, Effort()
+    fields = {said["block_id"]: said["cells"] for said in entry.get("places", ()) if "cells" in said}
     for block in _apart(list(blocks_of(pruned))):
         tables = _tables(block)
         if tables:
-            yield _table_lines(tables, block.boxes[0])
+            yield _table_lines(tables, block.boxes[0], fields.get(block.id, ()) if len(tables) == 1 else ())
         elif block.label == "vertical_text":
             yield _vertical_lines(block, picture, scale, effort)
         elif block.label != SPOTTING:
@@ -127,9 +129,11 @@ def _dealt(text: str, lines: list[Printed], effort: Effort) -> list[Line]:
     return [line for line in found if line.text]
 
 
-def _table_lines(tables: list[Table], box: Box) -> list[Line]:
-    """A line for each cell. Columns are as wide as their texts ask for, rows are of one height."""
+def _table_lines(tables: list[Table], box: Box, fields: Iterable[dict[str, Any]]) -> list[Line]:
+    """A line for each cell, in its field. Without it, columns are as wide as their texts ask for, and rows of one
+    height."""
     height, lines = box.height / len(tables), []
+    known = {(field["row"], field["column"]): Box(*field["bbox"]) for field in fields}
     for number, table in enumerate(tables):
         wanted = [1.0] * table.width
         for cell in table.cells:
@@ -143,12 +147,14 @@ def _table_lines(tables: list[Table], box: Box) -> list[Line]:
             text = _one_line(cell.text)
             if not text:
                 continue
-            left, right = box.left + edges[cell.column], box.left + edges[cell.column + cell.columns]
-            right -= CELL_GAP * (right - left)
-            size = min(CELL_HEIGHT * row, 2 * (right - left) / max(text_width(text), 0.1))
-            middle = box.top + number * height + (cell.row + cell.rows / 2) * row
-            right = min(right, left + size * max(text_width(text), 0.1))
-            place = Box(left, middle - size / 2, right, middle + size / 2)
+            top = box.top + number * height + cell.row * row
+            field = known.get((cell.row, cell.column)) or Box(
+                box.left + edges[cell.column], top, box.left + edges[cell.column + cell.columns], top + cell.rows * row
+            )
+            across, ems = (1 - CELL_GAP) * field.width, max(text_width(text), 0.1)
+            size = min(CELL_HEIGHT * field.height / cell.rows, 2 * across / ems)
+            middle = (field.top + field.bottom) / 2
+            place = Box(field.left, middle - size / 2, field.left + min(across, size * ems), middle + size / 2)
             lines.append(Line(text, place, leftwards=is_right_to_left(text)))
     return lines
 

@@ -26,7 +26,7 @@ MATHML_TAGS = set(
 ATTRIBUTES = {
     "*": {"dir"},
     "a": {"href", "title"},
-    "img": {"src", "alt", "title"},
+    "img": {"src", "alt", "title", "width"},
     "li": {"value"},
     "td": {"colspan", "rowspan", "style"},
     "th": {"colspan", "rowspan", "scope", "style"},
@@ -35,7 +35,8 @@ ATTRIBUTES = {
     "math": {"display"},
     "mo": {"stretchy", "fence", "separator", "form", "largeop", "movablelimits"},
     "mspace": {"width"},
-    "mtable": {"columnalign"},
+    "mtable": {"displaystyle"},
+    "mtd": {"columnalign"},
     "mi": {"mathvariant"},
     "mstyle": {"displaystyle", "scriptlevel"},
     "mover": {"accent"},
@@ -45,12 +46,15 @@ ATTRIBUTES = {
 
 BLOCKS = re.compile(r"(<(?:p|h[1-6]|div|pre|blockquote|li|d[dt]|t[dh]|caption|figcaption)\b)", re.IGNORECASE)
 
+# Firefox lines formulas up by `columnalign`, Chromium by no other alignments than -webkit-...
 STYLE = """
 :root { color-scheme: light dark; }
 body { max-width: 46rem; margin: 2rem auto; padding: 0 1rem; font: 1rem/1.6 system-ui, sans-serif; }
 table { border-collapse: collapse; margin: 1rem 0; display: block; overflow-x: auto; }
 td, th { border: 1px solid #8888; padding: .3rem .6rem; vertical-align: top; }
 img { max-width: 100%; } pre { font: inherit; white-space: pre-wrap; } math[display="block"] { margin: 1rem 0; }
+mtd[columnalign="left"] { text-align: left; text-align: -webkit-left; }
+mtd[columnalign="right"] { text-align: right; text-align: -webkit-right; padding-right: 0; }
 hr.page { border: 0; border-top: 1px dashed #8888; margin: 2rem 0; }
 """
 BEFORE = """<!doctype html>
@@ -147,8 +151,8 @@ def _text(text: str, formulas: Formulas) -> str:
 
 
 def picture_html(part: Part) -> str:
-    path = html.escape(part.picture)
-    return f'<div style="text-align: center;"><img src="{path}" alt="Image" width="{part.share}%"></div>'
+    width = f' width="{part.share}%"' if part.share else ""
+    return f'<div style="text-align: center;"><img src="{html.escape(part.picture)}" alt="Image"{width}></div>'
 
 
 def table_html(table: Table, formulas: Formulas) -> str:

@@ -50,7 +50,7 @@ def with_pictures(page: ResultPage, shown: Callable[[str], str]) -> str:
 
 
 def escaped_markdown(page: ResultPage) -> str:
-    """Blocks are paragraphs, and a block's lines too. Tables are HTML, as PaddleOCR writes them."""
+    """Blocks are paragraphs, and a block's lines too; code is fenced. Tables are HTML, as PaddleOCR writes them."""
     return "\n\n".join(filter(None, map(_part, page.parts)))
 
 
@@ -64,12 +64,22 @@ def _part(part: Part) -> str:
     if part.picture:
         return picture_html(part)
     text = formulas.take_out(part.text)
+    if part.label == "algorithm" and text == part.text:
+        return fenced(text)
     lines = [escaped(line.strip()) for line in text.split("\n") if line.strip()]
-    if part.level:
+    if part.label == "algorithm":  # its formulas would be signs in a fence; so it keeps its depths by no-break spaces
+        depths = [len(line) - len(line.lstrip()) for line in text.expandtabs(4).split("\n") if line.strip()]
+        lines = ["&nbsp;" * depth + line for depth, line in zip(depths, lines, strict=True)]
+    elif part.level:
         lines = [f"{'#' * part.level} {ENDS.sub(BACKSLASH, ' '.join(lines), count=1)}"]
     elif part.label in CAPTIONS:
         lines = [" ".join(lines)]
     return formulas.put_back_markdown("\n\n".join(lines))
+
+
+def fenced(code: str) -> str:
+    fence = "`" * max([3, *(len(run) + 1 for run in re.findall("`+", code))])
+    return f"{fence}\n{code}\n{fence}"
 
 
 def escaped(line: str) -> str:

@@ -6,6 +6,7 @@ Tables are written as XML, because python-docx looks through all cells for each 
 
 from __future__ import annotations
 
+import datetime
 import io
 import re
 from collections.abc import Callable, Iterable
@@ -16,6 +17,7 @@ from xml.etree import ElementTree
 import docx
 from docx.enum.text import WD_ALIGN_PARAGRAPH, WD_BREAK
 from docx.image.exceptions import UnrecognizedImageError
+from docx.opc.constants import RELATIONSHIP_TYPE
 from docx.oxml import OxmlElement, parse_xml
 from docx.oxml.ns import qn
 from docx.shared import Emu
@@ -24,6 +26,7 @@ from docx.text.run import Run
 
 from docparser.convert.document import ResultPage
 from docparser.convert.formulas import Formulas, mathml_of
+from docparser.convert.names import writable
 from docparser.convert.omml import Untranslatable, omml
 from docparser.convert.parts import CellReader
 from docparser.convert.to_html import body
@@ -46,6 +49,8 @@ BEHIND_BIDI = tuple(f"w:{name}" for name in (
     "adjustRightInd", "snapToGrid", "spacing", "ind", "contextualSpacing", "mirrorIndents", "suppressOverlap", "jc",
     "textDirection", "textAlignment", "textboxTightWrap", "outlineLvl", "divId", "cnfStyle", "rPr", "sectPr",
     "pPrChange"))  # fmt: skip
+LONGEST_PROPERTY = 255  # characters
+OF_THE_TEMPLATE = (RELATIONSHIP_TYPE.EXTENDED_PROPERTIES, RELATIONSHIP_TYPE.THUMBNAIL)
 MOST_LISTS = 3  # of python-docx' template, one inside the other
 
 
@@ -100,9 +105,10 @@ def _in(parent: Any, name: str, **attributes: str) -> Any:
     return node
 
 
-def render(pages: Iterable[ResultPage], sink: BinaryIO) -> None:
+def render(pages: Iterable[ResultPage], sink: BinaryIO, title: str) -> None:
     """``sink`` can seek."""
     document = docx.Document()
+    _say_what_it_is(document, title)
     for number, page in enumerate(pages):
         if number:
             document.add_paragraph().add_run().add_break(WD_BREAK.PAGE)
@@ -112,6 +118,16 @@ def render(pages: Iterable[ResultPage], sink: BinaryIO) -> None:
         writer.close()
     _mark_right_to_left(document.element.body)
     document.save(sink)
+
+
+def _say_what_it_is(document: Any, title: str) -> None:
+    """In place of what python-docx' template says of itself, its thumbnail among it."""
+    said, now = document.core_properties, datetime.datetime.now(datetime.UTC).replace(tzinfo=None, microsecond=0)
+    said.author = said.comments = ""
+    said.title, said.created, said.modified = writable(title)[:LONGEST_PROPERTY], now, now
+    package = document.part.package
+    for key in [key for key, relation in package.rels.items() if relation.reltype in OF_THE_TEMPLATE]:
+        del package.rels[key]
 
 
 def _mark_right_to_left(element: Any) -> None:

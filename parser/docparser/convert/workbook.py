@@ -14,7 +14,7 @@ from openpyxl.worksheet.cell_range import CellRange
 from openpyxl.worksheet.worksheet import Worksheet
 
 from docparser.convert.document import ResultDocument, ResultPage
-from docparser.convert.names import FORBIDDEN
+from docparser.convert.names import FORBIDDEN, writable
 from docparser.convert.parts import plain_tables
 from docparser.html_tables import Table
 
@@ -80,9 +80,10 @@ def write_cell(target: SheetCell, text: str) -> None:
     target.quotePrefix = text.startswith(FORMULA_SIGNS)
 
 
-def empty_workbook() -> Workbook:
-    """A workbook without the sheet that openpyxl begins with."""
+def empty_workbook(title: str) -> Workbook:
+    """A workbook without the sheet that openpyxl begins with, and without its name for the author's."""
     workbook = Workbook()
+    workbook.properties.creator, workbook.properties.title = None, writable(title)
     workbook.remove(workbook.active)
     return workbook
 
@@ -95,7 +96,7 @@ def add_page(workbook: Workbook, number: int, page: ResultPage) -> None:
 
 def render(document: ResultDocument, sink: BinaryIO) -> None:
     """Write a workbook. Where the document has no table, its only sheet says so."""
-    workbook = empty_workbook()
+    workbook = empty_workbook(document.stem)
     for number, page in document.numbered():
         add_page(workbook, number, page)
     if not workbook.sheetnames:

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import itertools
+import json
 import os
 import time
 from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Iterable, Mapping, Sequence
@@ -19,7 +21,7 @@ from fastapi import Query, Request, Response
 from fastapi.responses import StreamingResponse
 from starlette.exceptions import HTTPException
 
-from docparser.contract.answers import Chunk, ModelsInUse
+from docparser.contract.answers import Chunk, DocumentNotes, ModelsInUse
 from docparser.contract.schemas import ParseOptions
 from docparser.convert.names import (
     FORMATS,
@@ -51,6 +53,8 @@ JOBS = {
 }
 # A stranger may have written the document, so a browser must run nothing of its result, whatever it takes it for.
 SAFE = {"X-Content-Type-Options": "nosniff", "Content-Security-Policy": "default-src 'none'; sandbox"}
+PARTIAL, NOTES = "Document-Partial", "Document-Notes"
+MOST_RANGES = 100  # of pages in a header; proxies bound heads
 CHUNK = 1 << 18
 EVENT_STREAM = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}  # headers: nobody on the way keeps it
 ChunkTokens = Annotated[
@@ -78,7 +82,22 @@ def in_formats(words: str, json: type) -> dict[str, Any]:
         "chunks": as_text("JSON lines.", Chunk),
     }
     content = {kind.partition(";")[0]: schemas.get(name, BINARY) for name, kind in FORMATS.items()}
-    return shows(words, other=content, headers=("Content-Disposition",))
+    return shows(words, other=content, headers=("Content-Disposition", PARTIAL, NOTES))
+
+
+def report_headers(report: DocumentNotes, missing: Iterable[int] = ()) -> dict[str, str]:
+    """What only JSON has room for: the pages where something is missing or cut, and options without effect.
+    ``missing``: pages that the report does not name."""
+    numbers = {page["page"] for page in report["pages"] if "error" in page or "blocks" in page} | set(missing)
+    headers = {PARTIAL: _ranges(sorted(numbers))} if numbers else {}
+    return headers | ({NOTES: json.dumps(report["notes"])} if report.get("notes") else {})
+
+
+def _ranges(numbers: Sequence[int]) -> str:
+    """As a job's ``pageRanges``: "3,9-14"; after so many of them "..."."""
+    runs = [list(run) for _, run in itertools.groupby(enumerate(numbers), lambda pair: pair[1] - pair[0])]
+    said = [f"{run[0][1]}" + (f"-{run[-1][1]}" if len(run) > 1 else "") for run in runs]
+    return ",".join(said[:MOST_RANGES] + ["..."][: len(said) > MOST_RANGES])
 
 
 async def wait_for(request: Request, work: Coroutine[Any, Any, T]) -> T:

@@ -85,6 +85,15 @@ HEADERS: dict[str, dict[str, Any]] = {
     "WWW-Authenticate": {"description": "How to send a key.", "schema": {"type": "string"}},
     "Content-Disposition": {"description": "A name for the file.", "schema": {"type": "string"}},
     "Document-Pages": {"description": "How many pages the document has.", "schema": {"type": "integer"}},
+    "Document-Partial": {
+        "description": "The pages where something is missing or cut, like `3,9-14`; left out if there are none. JSON "
+        "says what, and why.",
+        "schema": {"type": "string"},
+    },
+    "Document-Notes": {
+        "description": "Options without effect, as a JSON list of sentences; left out if there are none.",
+        "schema": {"type": "string"},
+    },
 }
 REQUEST_ID = {
     "name": "X-Request-Id",

@@ -26,6 +26,7 @@ from docparser.http.answers import (
     converted,
     in_formats,
     json_answer,
+    report_headers,
     wait_for,
 )
 from docparser.http.errors import new_log_id
@@ -139,7 +140,9 @@ async def parse(
                 outline=options.relevelTitles,
             )
             work = converted(request, pieces, result.pages, name, format, document, how, download=False)
-            return await wait_for(request, work)
+            answer = await wait_for(request, work)
+            answer.headers.update(report_headers(result.report(models)))
+            return answer
         finally:
             result.close()
 

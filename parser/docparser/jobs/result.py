@@ -19,13 +19,13 @@ from prometheus_client import CollectorRegistry, Counter
 from docparser.contract import job_answers
 from docparser.contract.answers import DataInfo, ModelsInUse, PageEntry, PageError, PageReport, PageSize
 from docparser.contract.job_answers import CallbackBody, CallbackReport, JobDetails, JobPage, JobReport
-from docparser.errors import StorageDamaged
+from docparser.errors import StorageDamaged, kind_of
 from docparser.jobs.pages import with_addresses
 from docparser.jobs.storage.callbacks import CallbackState, Delivery, Told
 from docparser.jobs.storage.files import JobFiles, Pictures
 from docparser.jobs.storage.queue import Claim, StepQueue
 from docparser.jobs.storage.states import Counts, Job, JobState, Step, StepState
-from docparser.parsing.result import EMPTY_ENTRY, ERROR_KINDS, info_of
+from docparser.parsing.result import EMPTY_ENTRY, info_of
 
 log = logging.getLogger(__name__)
 
@@ -133,7 +133,7 @@ class Results:
         report: PageReport = {"page": step.number}
         entry: PageEntry = json.loads(EMPTY_ENTRY)
         error: PageError | None = {
-            "kind": ERROR_KINDS.get(step.kind or "", "failed"),
+            "kind": kind_of(step.kind),
             "message": step.error,
         }
         if step.state is StepState.DONE:
@@ -147,7 +147,7 @@ class Results:
                 if newer := self._damage.found(job.id, step, str(exc)):
                     return self.page(job, newer, address, models, pictures)
                 copies = {}
-                error = {"kind": "damaged", "message": str(exc)}
+                error = {"kind": exc.kind, "message": str(exc)}
             else:
                 found = with_addresses(stored["entry"], lambda name: address(f"pages/{step.number}/{name}"))
                 entry = cast(PageEntry, found)
@@ -189,7 +189,7 @@ def describe(job: Job, counts: Counts, steps: list[Step] | None, result_url: str
     }
     if steps is not None:
         report["failedPages"] = [
-            {"page": step.number, "kind": ERROR_KINDS.get(step.kind or "", "failed"), "message": step.error}
+            {"page": step.number, "kind": kind_of(step.kind), "message": step.error}
             for step in steps
             if step.state is StepState.FAILED
         ]

@@ -5,10 +5,10 @@ from __future__ import annotations
 
 import dataclasses
 
-from docparser.contract.options import Tasks, WholePages
+from docparser.contract.tasks import Tasks, WholePages
 from docparser.errors import InvalidJob
 from docparser.settings import Settings
-from docparser.weights import pipeline_file, reads_whole_pages, served_model
+from docparser.weights import has_preprocessor, load_pipeline, pipeline_file, reads_whole_pages, served_model
 from docparser.whole_page.recipe import Recipe
 
 # Names that the SDKs send for the PaddleOCR-VL pipeline (paddleocr 3.7, `_api_client/models.py`); PaddleOCR-VL-1.6 is
@@ -20,26 +20,30 @@ SDK_NAMES = ("PaddleOCR-VL", "PaddleOCR-VL-1.5", "PaddleOCR-VL-1.6")
 class ServedModel:
     """``name`` is the entry in models.yaml, ``served_name`` what results call it. ``tasks``: None where nobody says
     which it knows. ``strict``: a request for another version is refused. ``recipe``: how it reads whole pages; None
-    for one that reads the blocks of a layout model."""
+    for one that reads the blocks of a layout model. ``preprocessor``: pages are turned and flattened first."""
 
     name: str
     served_name: str
     tasks: tuple[str, ...] | None
     strict: bool
     recipe: Recipe | None = None
+    preprocessor: bool = False
 
     @classmethod
     def of(cls, settings: Settings) -> ServedModel:
         """Raises NotReady for settings that lead to no model, and for a model's file that cannot be used."""
         model = served_model(settings)
-        recipe = Recipe.load(pipeline_file(settings), model.tasks) if reads_whole_pages(settings) else None
-        tasks = tuple(recipe.prompts) if recipe else model.tasks
-        return cls(model.name, settings.vlm_model_name, tasks, settings.strict_model, recipe)
+        common, file = (model.name, settings.vlm_model_name), pipeline_file(settings)
+        if reads_whole_pages(settings):
+            recipe = Recipe.load(file, model.tasks)
+            return cls(*common, tuple(recipe.prompts), settings.strict_model, recipe)
+        turned = has_preprocessor(load_pipeline(file))
+        return cls(*common, model.tasks, settings.strict_model, preprocessor=turned)
 
     def accepted(self) -> Tasks:
         """What requests may ask of it."""
         if self.recipe is None:
-            return Tasks(self.name, self.tasks)
+            return Tasks(self.name, self.tasks, preprocessor=self.preprocessor)
         return WholePages(self.name, self.tasks, self.recipe.usual)
 
     def how_it_reads(self) -> dict[str, bool]:

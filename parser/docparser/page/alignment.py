@@ -23,7 +23,7 @@ from functools import cached_property, lru_cache
 from rapidfuzz.distance import Levenshtein
 
 FORMULA = "formula"  # as a letter: no single character is equal to it
-FORMULAS = re.compile(r"\\\(.*?\\\)|\\\[.*?\\\]|\$\$.*?\$\$", re.DOTALL)
+WRITTEN_FORMULA = re.compile(r"\\\(.*?\\\)|\\\[.*?\\\]|\$\$.*?\$\$", re.DOTALL)
 # Marks of tables (OTSL) and of text that is raised, lowered or bold: no letters, and they stay where they are.
 TABLE_MARKS = re.compile(r"<(?:fcel|ecel|lcel|ucel|xcel|nl)>")
 TEXT_MARKS = re.compile(r"</?su[bp]>|\*\*")
@@ -62,7 +62,7 @@ class Letters:
             if not is_letters:
                 gap += piece
                 continue
-            formula = marks is not None and FORMULAS.fullmatch(piece)
+            formula = marks is not None and WRITTEN_FORMULA.fullmatch(piece)
             for sign in [piece] if formula else piece:
                 forms = [FORMULA] if formula else letters_of(sign)
                 for form in forms:
@@ -87,12 +87,12 @@ class Letters:
 
 def _pieces(text: str, marks: re.Pattern[str] | None) -> Iterator[tuple[str, bool]]:
     """``text`` in parts, and whether each is letters: formulas and words are, marks and blanks are not."""
-    pattern = r"\s+" if marks is None else rf"{FORMULAS.pattern}|{marks.pattern}|\s+"
+    pattern = r"\s+" if marks is None else rf"{WRITTEN_FORMULA.pattern}|{marks.pattern}|\s+"
     at = 0
     for found in re.finditer(pattern, text, re.DOTALL):
         if found.start() > at:
             yield text[at : found.start()], True
-        yield found[0], marks is not None and bool(FORMULAS.fullmatch(found[0]))
+        yield found[0], marks is not None and bool(WRITTEN_FORMULA.fullmatch(found[0]))
         at = found.end()
     if at < len(text):
         yield text[at:], True

@@ -4,13 +4,14 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import cv2
 import numpy as np
 from PIL import Image
 
+from docparser.contract.schemas import PIXEL_KINDS, ParseOptions
 from docparser.page.paddlex_private import (
     IMAGE_LABELS,
     construct_img_path,
@@ -23,7 +24,7 @@ from docparser.page.paddlex_private import (
 from docparser.page.question import Question
 
 SPOTTING, TABLE = "spotting", "table"
-KINDS = ("ocr", "table", "chart", "formula", "seal")
+FORMULAS = ("display_formula", "formula")  # labels of those that are blocks by themselves
 LEAST_PIXELS, MOST_PIXELS = 112_896, 1_003_520  # of a crop, where the request says nothing
 
 
@@ -54,10 +55,14 @@ class Blocks:
             return [number]
         return [other for other, block in enumerate(self.cut) if block.get("group_id") == group]
 
-    def join(self, numbers: list[int]) -> None:
-        """From now on the first of these blocks has the text of all, as with those that PaddleX has joined."""
-        for number in numbers:
-            self.cut[number] = self.cut[number] | {"group_id": numbers[0]}
+    def joining(self, numbers: list[int]) -> Blocks:
+        """The blocks, of which the first of these has the text of all, as with those that PaddleX has joined."""
+        if len(numbers) == 1:
+            return self
+        cut = [
+            block | {"group_id": numbers[0]} if number in numbers else block for number, block in enumerate(self.cut)
+        ]
+        return dataclasses.replace(self, cut=cut)
 
     @property
     def shown(self) -> list[int]:
@@ -72,18 +77,24 @@ class Blocks:
         return {"path": self.paths[number], "img": Image.fromarray(red_first)}
 
 
-def blocks_of(
+def apart(boxes: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The boxes of a layout without those around all entries of a list of references: PaddleX makes no block of one, so
+    print that lies in it and in no entry is in no block."""
+    return [box for box in boxes if box["label"] != "reference"]
+
+
+def page_blocks(
     page: np.ndarray,
-    found: dict,
+    boxes: list[dict[str, Any]],
     figures: list[dict],
     settings: dict[str, Any],
-    options: dict[str, Any],
+    options: ParseOptions,
     further: Sequence[Sequence[float]] = (),
 ) -> Blocks:
-    """``page``: uint8 ``[height, width, 3]``, blue first; ``found``: its boxes, in reading order; ``figures``: pictures
-    on it, which may stand in tables; ``options``: keywords of ``contract.options``; ``further``: boxes of text (left,
-    top, right, bottom) that no block of ``found`` holds."""
-    shape_mode = options["layout_shape_mode"]
+    """``page``: uint8 ``[height, width, 3]``, blue first; ``boxes``: of its layout, in reading order; ``figures``:
+    pictures on it, which may stand in tables; ``further``: boxes of text (left, top, right, bottom) that none of
+    ``boxes`` holds."""
+    shape_mode = options.shape_mode
     unread = [] if settings["use_ocr_for_image_block"] else list(IMAGE_LABELS)
     pictured = [*IMAGE_LABELS, "seal"]
     if not settings["use_chart_recognition"]:
@@ -92,8 +103,8 @@ def blocks_of(
     if not settings["use_seal_recognition"]:
         unread.append("seal")
 
-    apart = with_boxes_at_least(lambda mode: filter_overlap_boxes(found, mode), shape_mode)
-    blocks = cut(page, apart["boxes"], shape_mode)
+    distinct = with_boxes_at_least(lambda mode: filter_overlap_boxes({"boxes": boxes}, mode), shape_mode)
+    blocks = cut(page, distinct["boxes"], shape_mode)
     if settings["merge_layout_blocks"]:
         blocks = merged(blocks, unread)
     blocks, added = with_further(page, blocks, further)
@@ -154,11 +165,13 @@ def _position(box: Sequence[float], boxes: list[Sequence[float]]) -> int:
     return min(below, default=len(boxes))
 
 
-def _pixels(options: dict[str, Any]) -> dict[str, int]:
+def _pixels(options: ParseOptions) -> dict[str, int]:
     """Bounds of the pixels of a crop by what is on it."""
-    said = {name: options.get(name) for name in ("min_pixels", "max_pixels")} | (options.get("vlm_extra_args") or {})
     bounds: dict[str, int] = {}
-    for name, usual in (("min_pixels", LEAST_PIXELS), ("max_pixels", MOST_PIXELS)):
-        of_all = said[name] or usual
-        bounds |= {f"{kind}_{name}": said.get(f"{kind}_{name}") or of_all for kind in KINDS}
+    for kind in PIXEL_KINDS:
+        least, most = options.named_pixels(kind, "min"), options.named_pixels(kind, "max")
+        # Where the request names one of the two, the other's default gives way, as it does in the VLM.
+        highest = most[1] if most else max(MOST_PIXELS, least[1] if least else 0)
+        lowest = least[1] if least else min(LEAST_PIXELS, highest)
+        bounds |= {f"{kind}_min_pixels": lowest, f"{kind}_max_pixels": highest}
     return bounds

@@ -12,14 +12,14 @@ import dataclasses
 from collections.abc import Callable
 from typing import Any
 
-from docparser.contract.options import AnswerOptions
+from docparser.contract.schemas import OutputOptions
 from docparser.errors import ParserError
 from docparser.page.answers import Answers
-from docparser.page.blocks import Blocks
+from docparser.page.blocks import FORMULAS, Blocks
 from docparser.page.paddlex_private import PaddleOCRVLBlock, PaddleOCRVLResult, markdown_of_blocks
 from docparser.page.run import Replies
 
-FORMULAS, FORMULA_NUMBER = ("display_formula", "formula"), "formula_number"
+FORMULA_NUMBER = "formula_number"
 BEFORE = "before"  # a label of our own: what stands before the part, so that PaddleX parts the two
 
 
@@ -33,7 +33,7 @@ class PagePart:
     settings: dict[str, Any]
     width: int
     first: bool
-    answer: AnswerOptions
+    options: OutputOptions
 
     def markdown(self) -> str:
         """The part's share of the page's Markdown, the gap before it included. Computes over what the VLM wrote, so it
@@ -47,8 +47,8 @@ class PagePart:
             ),
             blocks,
             {BEFORE: lambda block: BEFORE},
-            pretty=self.answer.prettify,
-            formula_numbers=self.answer.formula_numbers,
+            pretty=self.options.prettifyMarkdown,
+            formula_numbers=self.options.showFormulaNumber,
         )
         return text if self.first else text.removeprefix(BEFORE)
 
@@ -57,11 +57,11 @@ class EarlyText:
     """Of one page. Belongs to the page's thread, which has nothing else to do while it waits for the VLM."""
 
     def __init__(
-        self, answer: AnswerOptions, write: Callable[[PagePart], str], tell: Callable[[int, str], None]
+        self, options: OutputOptions, write: Callable[[PagePart], str], tell: Callable[[int, str], None]
     ) -> None:
         """``write`` gives a part's Markdown, and raises ParserError; ``tell`` gets the text and where it begins in the
         page's Markdown, in characters."""
-        self._answer, self._write, self._tell = answer, write, tell
+        self._options, self._write, self._tell = options, write, tell
         self._page: Answers | None = None
         self._next = 0  # the first block that is not told of
         self._told = 0  # characters
@@ -91,7 +91,7 @@ class EarlyText:
             return
         numbers = sorted(set(range(begin, end)).union(*self._figures[begin:end]))
         texts = {number: reply.text for number, reply in replies.items()}
-        part = PagePart(page.part(numbers, texts), self._settings, self._width, self._told == 0, self._answer)
+        part = PagePart(page.part(numbers, texts), self._settings, self._width, self._told == 0, self._options)
         try:
             text = self._write(part)
         except ParserError:
@@ -105,7 +105,7 @@ class EarlyText:
     def _needs_of(self, number: int, blocks: Blocks) -> set[int]:
         needs, follows = {number} | self._figures[number], blocks.cut[number + 1 : number + 2]
         if (
-            self._answer.formula_numbers
+            self._options.showFormulaNumber
             and blocks.cut[number]["label"] in FORMULAS
             and any(block["label"] == FORMULA_NUMBER for block in follows)
         ):

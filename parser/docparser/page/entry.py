@@ -13,7 +13,7 @@ import numpy as np
 from PIL import Image
 
 from docparser.contract.answers import PageEntry, TableHead, WordFile
-from docparser.contract.options import AnswerOptions
+from docparser.contract.schemas import OutputOptions, ParseOptions
 from docparser.page.frozen import Page
 from docparser.page.paddlex_private import PaddleOCRVLResult, markdown_of
 from docparser.page.places import places_of
@@ -22,35 +22,34 @@ from docparser.page.provenance import add_members
 NOT_FOR_CLIENTS = ("input_path", "page_index")
 
 
-def page_entry(page: Page, number: int, options: AnswerOptions, *, max_side: int) -> PageEntry:
+def page_entry(page: Page, number: int, options: OutputOptions, *, max_side: int) -> PageEntry:
     """``prunedResult``, ``markdown`` and ``exports`` of page ``number`` (from 1); pictures are added separately."""
-    markdown = markdown_of(page.result, pretty=options.prettify, formula_numbers=options.formula_numbers)
+    markdown = markdown_of(page.result, pretty=options.prettifyMarkdown, formula_numbers=options.showFormulaNumber)
     entry: PageEntry = {
         "prunedResult": prune(page.result.json["res"]),
         "markdown": {"text": markdown["markdown_texts"]},
     }
     blocks = entry["prunedResult"]["parsing_res_list"]
-    add_members(blocks, page.provenance)
+    add_members(blocks, (known.provenance for known in page.known))
     heads: list[TableHead] = [
-        {"block_id": block["block_id"], "rows": rows} for block, rows in zip(blocks, page.heads) if rows
+        {"block_id": block["block_id"], "rows": known.head_rows}
+        for block, known in zip(blocks, page.known)
+        if known.head_rows
     ]
     if heads:
         entry["tableHeads"] = heads
-    if options.places and page.grounds is not None:
-        entry["places"] = places_of(blocks, page.grounds, options.places)
-    if page.outline is not None:
+    if isinstance(options, ParseOptions) and options.places:
+        entry["places"] = places_of(blocks, [known.ground for known in page.known], options.places)
+    if page.outlined:
+        # Not of ``block_content``, which has Markdown's marks with ``formatBlockContent``.
         entry["outline"] = [
-            {
-                "block_id": blocks[place]["block_id"],
-                "level": level,
-                "text": " ".join(blocks[place]["block_content"].split()),
-            }
-            for place, level in page.outline.items()
-            if level
+            {"block_id": block["block_id"], "level": known.level, "text": " ".join(read.content.split())}
+            for block, known, read in zip(blocks, page.known, page.result["parsing_res_list"])
+            if known.level
         ]
-    if options.markdown_images:
+    if options.returnMarkdownImages:
         entry["markdown"]["images"] = encoded(markdown["markdown_images"], max_side)
-    if options.docx:
+    if options.wants_word:
         entry["exports"] = {"docx": docx_export(page.result, number)}
     return entry
 

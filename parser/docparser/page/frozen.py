@@ -9,6 +9,7 @@ import dataclasses
 import io
 import json
 import re
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -27,50 +28,68 @@ NUMBERS = "biuf"  # kinds of dtypes (numpy.dtype.kind)
 
 
 @dataclasses.dataclass(frozen=True)
-class Page:
-    """PaddleX's result for a page with its texts, and what is known of how each of its texts came about. ``heads``: of
-    each block, how many rows of its table are a head. ``outline``: the levels of its headings by their places among its
-    blocks, where pages were joined. ``grounds``: of each block, what its places are found by; None where nobody asked.
+class Known:
+    """What is known of a block beside its text: how that came about; how many rows of its table are a head; what its
+    places are found by. ``level``: of a heading among those of all pages, where these were joined; 0 of what is none.
     """
 
+    provenance: Provenance = Provenance()
+    head_rows: int = 0
+    ground: Ground | None = None
+    level: int = 0
+
+    @classmethod
+    def thawed(cls, frozen: dict[str, Any]) -> Known:
+        """From the members of a frozen block. An older release's has no head."""
+        return cls(Provenance.thawed(frozen), frozen.get("head_rows", 0), frozen.get("ground"))
+
+    def frozen(self) -> dict[str, Any]:
+        ground = {} if self.ground is None else {"ground": self.ground}
+        return {"head_rows": self.head_rows, **self.provenance.frozen(), **ground}
+
+
+@dataclasses.dataclass(frozen=True)
+class Page:
+    """PaddleX's result for a page with its texts, and what is known of each of its blocks. ``outlined``: these have the
+    levels of headings."""
+
     result: PaddleOCRVLResult
-    provenance: list[Provenance]
-    heads: list[int]
-    outline: dict[int, int] | None = None
-    grounds: list[Ground | None] | None = None
+    known: list[Known]
+    outlined: bool = False
 
 
 def freeze(
-    found: dict[str, Any],
-    blocks: Blocks,
-    figures: list[dict],
-    answers: Answers,
-    provenance: dict[int, Provenance],
-    heads: dict[int, int],
-    grounds: dict[int, Ground] | None = None,
+    found: dict[str, Any], figures: list[dict], blocks: list[dict[str, Any]], answers: Answers | None = None
 ) -> dict[str, Any]:
-    """The page as built-in types, numbers of numpy and PIL images, without Paddle. Its blocks have no
-    text; their answers are read when it is thawed. ``found``: PaddleX's fields of the page but for its blocks;
-    ``figures``: the pictures on it; by the blocks' numbers, ``heads``: rows of tables' heads, and ``grounds``."""
+    """The page as built-in types, numbers of numpy and PIL images, without Paddle. ``found``: PaddleX's fields of the
+    page but for its blocks; ``figures``: the pictures on it; ``blocks``: of ``frozen_block``. With ``answers`` these
+    have no text yet: it is read when the page is thawed."""
     plain = {field: value.json["res"] if isinstance(value, BaseResult) else value for field, value in found.items()}
-    return {
-        **plain,
-        "imgs_in_doc": figures,
-        "blocks": [
-            {
-                "label": blocks.cut[number]["label"],
-                "bbox": [int(side) for side in blocks.cut[number]["box"]],
-                "group_id": blocks.cut[number].get("group_id"),
-                "polygon_points": blocks.cut[number].get("polygon_points"),
-                "image": blocks.picture(number),
-                "head_rows": heads.get(number, 0),
-                **provenance.get(number, Provenance()).frozen(),
-                **({} if grounds is None else {"ground": grounds.get(number)}),
-            }
-            for number in blocks.shown
-        ],
-        "answers": {field.name: getattr(answers, field.name) for field in dataclasses.fields(answers)},
-    }
+    frozen = {**plain, "imgs_in_doc": figures, "blocks": blocks}
+    if answers is not None:
+        frozen["answers"] = {field.name: getattr(answers, field.name) for field in dataclasses.fields(answers)}
+    return frozen
+
+
+def frozen_block(label: str, box: Sequence[float], known: Known, **fields: Any) -> dict[str, Any]:
+    """``fields``: those of a block that are not None, by PaddleX's names."""
+    usual = {"label": label, "bbox": [int(side) for side in box], "group_id": None, "polygon_points": None}
+    return {**usual, "image": None, **fields, **known.frozen()}
+
+
+def frozen_blocks(blocks: Blocks, known: Mapping[int, Known]) -> list[dict[str, Any]]:
+    """Those that the page shows. ``known``: by their numbers."""
+    return [
+        frozen_block(
+            blocks.cut[number]["label"],
+            blocks.cut[number]["box"],
+            known[number],
+            group_id=blocks.cut[number].get("group_id"),
+            polygon_points=blocks.cut[number].get("polygon_points"),
+            image=blocks.picture(number),
+        )
+        for number in blocks.shown
+    ]
 
 
 def pictures_of(frozen: dict) -> dict[str, Any]:
@@ -94,17 +113,14 @@ def thaw(frozen: dict, index: int) -> Page:
     else:  # of a page that the VLM read whole
         contents = [fields["content"] for fields in frozen["blocks"]]
     data |= {"input_path": None, "page_index": index, "table_res_list": [], "parsing_res_list": []}
-    provenance, heads = [], []
+    known = []
     for fields, content in zip(frozen["blocks"], contents, strict=True):
         block = PaddleOCRVLBlock(**{field: fields[field] for field in BLOCK_FIELDS}, content=content)
         block.image = fields["image"]
         block.title_level = fields.get("title_level")  # PaddleX's; None: it finds it out
         data["parsing_res_list"].append(block)
-        provenance.append(Provenance.thawed(fields))
-        heads.append(fields.get("head_rows", 0))  # a page of an older release has none, nor one that the VLM read whole
-    asked = any("ground" in fields for fields in frozen["blocks"])
-    grounds = [fields.get("ground") for fields in frozen["blocks"]] if asked else None
-    return Page(PaddleOCRVLResult(data), provenance, heads, grounds=grounds)
+        known.append(Known.thawed(fields))
+    return Page(PaddleOCRVLResult(data), known)
 
 
 def from_client(pruned: dict, index: int) -> dict:

@@ -5,7 +5,7 @@ PaddleX."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import cv2
@@ -14,7 +14,8 @@ from PIL import Image
 
 from docparser.own_text.lines import Line as OwnLine
 from docparser.page.question import TABLE_PROMPT, TEXT_PROMPT
-from docparser.places.box import Box, Grid
+from docparser.places.box import Box
+from docparser.places.grids import grid
 from docparser.places.ink import Line, lines_in
 
 if TYPE_CHECKING:  # it loads PaddleX
@@ -23,29 +24,26 @@ if TYPE_CHECKING:  # it loads PaddleX
 MOST_RUNS = 30_000  # of a page's ink; more is a pattern
 VERTICAL = "vertical_text"
 Ground = dict[str, Any]
-# The grid of a table's picture, grey, uint8 [height, width]; None where none is found.
-FindGrid = Callable[[np.ndarray], Grid | None]
 
 
 def ground_of(
     page: np.ndarray,
     blocks: Blocks,
-    own_lines: Callable[[int], Iterable[OwnLine]],
-    find_grid: FindGrid,
+    own_lines: Mapping[int, Sequence[OwnLine]],
     *,
     cells_only: bool,
 ) -> dict[int, Ground]:
     """By the numbers of the blocks that are texts or tables, where something is found. ``page``: uint8 ``[height,
-    width, 3]``, blue first. ``own_lines``: what the page says of a block and is true."""
+    width, 3]``, blue first. ``own_lines``: what the page says of blocks, by their numbers, and is true."""
     grey = cv2.cvtColor(page, cv2.COLOR_BGR2GRAY)
     picture, left = Image.fromarray(grey), MOST_RUNS
     found: dict[int, Ground] = {}
     for number, question in blocks.questions.items():
         if question.prompt == TABLE_PROMPT:
-            if grid := ground_of_table(grey, blocks.cut[number]["box"], find_grid):
-                found[number] = grid
+            if table := ground_of_table(grey, blocks.cut[number]["box"]):
+                found[number] = table
         elif question.prompt == TEXT_PROMPT and not cells_only:
-            if said := list(own_lines(number)):
+            if said := own_lines.get(number):
                 found[number] = ground_of_words(said)
                 continue
             down = blocks.cut[number]["label"] == VERTICAL
@@ -76,21 +74,21 @@ def ground_of_words(lines: Iterable[OwnLine]) -> Ground:
     }
 
 
-def ground_of_table(grey: np.ndarray, box: Sequence[float], find_grid: FindGrid) -> Ground | None:
+def ground_of_table(grey: np.ndarray, box: Sequence[float]) -> Ground | None:
     """Where the rows and columns of the table in ``box`` are; None where no grid is found."""
     left, top, right, bottom = (max(0, int(side)) for side in box)
-    grid = find_grid(grey[top:bottom, left:right])
-    if grid is None:
+    table = grid.find(grey[top:bottom, left:right])
+    if table is None:
         return None
     rows: dict[int, list[int]] = {}
     columns: dict[int, list[int]] = {}
-    for cell in grid.cells:
+    for cell in table.cells:
         first, above, last, below = cell.area
         if cell.rows == 1:
             _widen(rows, cell.row, top + above, top + below)
         if cell.columns == 1:
             _widen(columns, cell.column, left + first, left + last)
-    if len(rows) != grid.rows or len(columns) != grid.columns:
+    if len(rows) != table.rows or len(columns) != table.columns:
         return None  # a row or a column of spanning cells alone
     return {"rows": [rows[row] for row in sorted(rows)], "columns": [columns[column] for column in sorted(columns)]}
 

@@ -9,8 +9,8 @@ which is PaddleX's own product, bit for bit.
 
 from __future__ import annotations
 
+import functools
 import logging
-import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -19,6 +19,7 @@ from typing import Any
 import cv2
 import numpy as np
 
+from docparser.contract.schemas import ParseOptions
 from docparser.errors import NotReady
 from docparser.layout.graph_cache import GraphCache, NoGraph
 from docparser.layout.served import LayoutServer
@@ -43,8 +44,6 @@ log = logging.getLogger(__name__)
 
 PADDLE, OPENVINO = "paddle", "openvino"
 CONFIGURED = ("threshold", "layout_nms", "layout_unclip_ratio", "layout_merge_bboxes_mode")
-# Keywords of ``contract.options`` -> those of PaddleX's post-processing.
-OPTIONS = {"layout_threshold": "threshold"} | {name: name for name in CONFIGURED[1:]}
 EMPTY_PAGE = (1684, 1190, 3)
 
 Arrays = Sequence[np.ndarray]
@@ -84,28 +83,32 @@ class LayoutModel:
         server goes away."""
         self._on_cpu(self._prepared(np.full(EMPTY_PAGE, 255, np.uint8))[1])
 
-    def find(self, page: np.ndarray, options: dict[str, Any], run: PageRun) -> LayoutAnalysisResult:
-        """``page``: uint8 ``[height, width, 3]``, blue first; ``options``: keywords of ``contract.options``. The
-        result's ``boxes`` are in reading order. A long page is found part by part. Raises PageCancelled."""
-        began = time.monotonic()
+    def find(self, page: np.ndarray, options: ParseOptions, run: PageRun) -> LayoutAnalysisResult:
+        """``page``: uint8 ``[height, width, 3]``, blue first. The result's ``boxes`` are in reading order. A long page
+        is found part by part. Raises PageCancelled."""
         found = []
         for part in long_pages.parts(page):
             run.check()
             found.append((part, self._boxes(page[part.top : part.bottom], options, run)))
         boxes = found[0][1] if len(found) == 1 else long_pages.joined(found, labels_of(self._model))
-        run.layout_s += time.monotonic() - began
         return LayoutAnalysisResult({"input_path": None, "page_index": None, "input_img": page, "boxes": boxes})
 
-    def _boxes(self, page: np.ndarray, options: dict[str, Any], run: PageRun) -> list[dict]:
+    def _boxes(self, page: np.ndarray, options: ParseOptions, run: PageRun) -> list[dict]:
         read, arrays = self._prepared(page)
         found = self._on_server(arrays, run)
         if found is None:
             found = self._on_cpu(arrays)
-        said = {theirs: options.get(ours) for ours, theirs in OPTIONS.items()}
-        return with_boxes_at_least(
-            lambda mode: boxes_in(self._model, found, read, layout_shape_mode=mode, **said),
-            options["layout_shape_mode"],
+        of_request = functools.partial(
+            boxes_in,
+            self._model,
+            found,
+            read,
+            threshold=options.layoutThreshold,
+            layout_nms=options.layoutNms,
+            layout_unclip_ratio=options.layoutUnclipRatio,
+            layout_merge_bboxes_mode=options.layoutMergeBboxesMode,
         )
+        return with_boxes_at_least(lambda mode: of_request(layout_shape_mode=mode), options.shape_mode)
 
     def _prepared(self, page: np.ndarray) -> tuple[list[dict], Arrays]:
         """The page as PaddleX reads it, and what the engine is asked with; the picture among it may be bytes."""

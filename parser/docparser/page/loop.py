@@ -15,39 +15,41 @@ from __future__ import annotations
 import functools
 import logging
 import time
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import paddlex
-import yaml
+from pydantic.alias_generators import to_camel
 
 from docparser import traces
 from docparser.contract.answers import Note, NotedBlock
-from docparser.errors import InvalidRequest, NotReady
+from docparser.contract.schemas import ParseOptions
+from docparser.errors import NotReady
+from docparser.page import own_text_step
+from docparser.page.alignment import Alignment
 from docparser.page.answers import Answers
-from docparser.page.blocks import TABLE, Blocks, blocks_of
-from docparser.page.early_text import FORMULAS
-from docparser.page.frozen import freeze
+from docparser.page.blocks import FORMULAS, TABLE, Blocks, apart, page_blocks
+from docparser.page.frozen import Known, freeze, frozen_blocks
 from docparser.page.ground import Ground, ground_of
 from docparser.page.layout_model import LayoutModel, paddle_config
 from docparser.page.notes import page_notes
-from docparser.page.own_text_step import OwnTextStep
+from docparser.page.own_text_step import Taken, settle
 from docparser.page.paddlex_private import LayoutAnalysisResult, PaddleOCRVLResult, gather_imgs
-from docparser.page.provenance import Certainty, Provenance
+from docparser.page.provenance import Certainty, Origin, Provenance
 from docparser.page.question import Sampling, VlmCalls
-from docparser.page.run import PageReading, PageRun, Picture, Replies
+from docparser.page.run import PageReading, PageRun, PageTask, Picture, Replied, Replies, Settled
 from docparser.page.table_heads import head_rows
 from docparser.settings import Settings
-from docparser.vlm.client import Reply, VlmClient
-from docparser.weights import pipeline_file
+from docparser.vlm.client import VlmClient
+from docparser.weights import has_preprocessor, load_pipeline, pipeline_file
 
 log = logging.getLogger(__name__)
 
-PREPROCESSING = {"use_doc_orientation_classify": "useDocOrientationClassify", "use_doc_unwarping": "useDocUnwarping"}
 NOT_IN_MARKDOWN = ["number", "footnote", "header", "header_image", "footer", "footer_image", "aside_text"]
-# What a request may choose, in the order of `model_settings`, and what counts if the pipeline's file says nothing.
+# What a request may choose, in the order of `model_settings` and by its names, and what counts if the pipeline's file
+# says nothing.
 CHOSEN: dict[str, Any] = {
     "use_layout_detection": True,
     "use_chart_recognition": False,
@@ -65,14 +67,12 @@ class PageLoop:
     def __init__(self, settings: Settings) -> None:
         """Raises NotReady if the layout model or the configuration cannot be loaded."""
         began = time.monotonic()
-        self._config = load_config(pipeline_file(settings))
+        self._config = load_pipeline(pipeline_file(settings))
         # Paddle Inference keeps state per thread, and pages come from many: its models live in one thread.
         self._paddle = ThreadPoolExecutor(1, thread_name_prefix="paddle")
         self.layout = LayoutModel(settings, self._config, self._paddle)
         self.layout_engine, self.layout_server = self.layout.engine, self.layout.server
-        self._preprocessor = (
-            self._load_preprocessor(settings) if self._config.get("use_doc_preprocessor", True) else None
-        )
+        self._preprocessor = self._load_preprocessor(settings) if has_preprocessor(self._config) else None
         self._doubtful_below = settings.doubtful_below if settings.confidence else None
         self.vlm = VlmCalls(VlmClient(settings), settings.vlm_model_name)
         log.info("pages can be read after %.1f s; %s finds layouts", time.monotonic() - began, self.layout_engine)
@@ -84,24 +84,15 @@ class PageLoop:
     def warm_up(self) -> None:
         self.layout.warm_up()
 
-    def read(self, page: np.ndarray, options: dict[str, Any], run: PageRun) -> PageReading:
+    def read(self, task: PageTask, run: PageRun) -> PageReading:
+        options, mode = task.options, task.options.textLayer
         settings = self._settings(options)
-        upright, turned = self._upright(page, settings, options)
+        upright, turned = self._upright(task.picture, settings, options)
+        own = task.own_text if upright is task.picture else None  # a page that was turned has other places
+
+        began = time.monotonic()
         layout = self._find_layout(upright, settings, options, run)
-        figures = gather_imgs(upright, layout["boxes"]) if settings["use_layout_detection"] else []
-        own = OwnTextStep(
-            run.own_text if upright is page else None,  # a page that was turned has other places
-            run.text_layer,
-            layout["boxes"],
-            layout_found=settings["use_layout_detection"],
-            own_table=run.reading.own_table,
-        )
-        boxes = run.reading.label(own.layout(), len(upright))
-        blocks = blocks_of(upright, {"boxes": boxes}, figures, settings, options, own.further())
-        given = own.given(blocks)
-        if run.listener is not None:
-            run.listener.laid_out(blocks, own.exact(blocks, given), settings, upright.shape[1])
-        replies = self._ask(blocks, given, own, options, run)
+        layout_s = time.monotonic() - began
         found = {
             "width": upright.shape[1],
             "height": upright.shape[0],
@@ -110,83 +101,118 @@ class PageLoop:
             "layout_det_res": layout,
             "doc_preprocessor_res": turned,
         }
-        texts = {number: reply.text for number, reply in replies.items()}
-        answers = Answers.of(blocks, texts, own.exact(blocks, given))
-        provenance = self._provenance(blocks, replies, own)
-        grounds = _grounds(upright, blocks, own, run) if run.places else None
+        figures = gather_imgs(upright, layout["boxes"]) if settings["use_layout_detection"] else []
+
+        boxes = apart(layout["boxes"])
+        grown = own_text_step.grown(own, mode, boxes)
+        labelled = task.reading.label(grown.boxes, len(upright))
+        cut = page_blocks(upright, labelled, figures, settings, options, grown.further)
+        taken = own_text_step.taken(own, mode, cut, boxes, task.reading.own_table)
+        blocks = taken.blocks
+        if run.listener is not None:
+            run.listener.laid_out(blocks, taken.exact, settings, upright.shape[1])
+
+        replied = self._ask(taken, task, run)
+        replies = replied.replies
+        answers = Answers.of(blocks, {number: reply.text for number, reply in replies.items()}, taken.exact)
+        known = self._known(upright, taken, replied.settled, options)
+        places = {number: at for at, number in enumerate(blocks.shown)}
         return PageReading(
-            frozen=freeze(found, blocks, figures, answers, provenance, _heads(blocks, replies), grounds),
-            block_notes=_block_notes(blocks, replies),
+            frozen=freeze(found, figures, frozen_blocks(blocks, known), answers),
+            block_notes=_block_notes(places, replies),
             page_notes=[
-                *_page_notes(upright, layout, blocks, replies, cut=settings["use_layout_detection"]),
-                *own.notes(),
+                *_page_notes(upright, boxes, blocks, replies, cut=settings["use_layout_detection"]),
+                *own_text_step.notes(own, _differences(places, replied.settled), grown.unread),
             ],
             drawn=functools.partial(_drawn, found),
+            answered=replied.answered,
+            tokens=replied.tokens,
+            waited_s=replied.waited_s,
+            layout_s=layout_s,
             spotted_on=upright if blocks.spotting else None,
         )
 
-    def _settings(self, options: dict[str, Any]) -> dict[str, Any]:
-        """``model_settings`` of the page. Raises InvalidRequest."""
-        asked = [options.get(keyword) for keyword in PREPROCESSING]
-        settings = {"use_doc_preprocessor": any(asked) if asked != [None, None] else self._preprocessor is not None}
-        for keyword, field in PREPROCESSING.items():
-            if options.get(keyword) and self._preprocessor is None:
-                raise InvalidRequest(f"{field}: this service has no model for it; send false or leave it out")
+    def _settings(self, options: ParseOptions) -> dict[str, Any]:
+        """``model_settings`` of the page."""
+        asked = [options.useDocOrientationClassify, options.useDocUnwarping]
+        settings: dict[str, Any] = {
+            "use_doc_preprocessor": any(asked) if asked != [None, None] else self._preprocessor is not None
+        }
         for name, usual in CHOSEN.items():
-            settings[name] = self._config.get(name, usual) if options.get(name) is None else options[name]
-        settings["return_layout_polygon_points"] = options["layout_shape_mode"] != "rect"
-        if not settings["use_layout_detection"] and (label := _label(options)) in ("chart", "seal"):
-            settings[f"use_{label}_recognition"] = True
+            asked_for = getattr(options, to_camel(name))
+            settings[name] = self._config.get(name, usual) if asked_for is None else asked_for
+        settings["return_layout_polygon_points"] = options.shape_mode != "rect"
+        if not settings["use_layout_detection"] and options.promptLabel in ("chart", "seal"):
+            settings[f"use_{options.promptLabel}_recognition"] = True
         return settings
 
-    def _upright(self, page: np.ndarray, settings: dict[str, Any], options: dict[str, Any]) -> tuple[np.ndarray, Any]:
+    def _upright(self, page: np.ndarray, settings: dict[str, Any], options: ParseOptions) -> tuple[np.ndarray, Any]:
         """The page turned and flattened, where there are models for it; and what PaddleX says of that."""
         if not settings["use_doc_preprocessor"]:
             return page, None
-        asked = {keyword: options.get(keyword) for keyword in PREPROCESSING}
-        assert self._preprocessor is not None, "_settings has looked"
-        preprocess = functools.partial(self._preprocessor, [page], **asked)
+        assert self._preprocessor is not None, "parsing.service refuses requests for a model that is not there"
+        preprocess = functools.partial(
+            self._preprocessor,
+            [page],
+            use_doc_orientation_classify=options.useDocOrientationClassify,
+            use_doc_unwarping=options.useDocUnwarping,
+        )
         (found,) = self._paddle.submit(lambda: list(preprocess())).result()
         return found["output_img"], found
 
     def _find_layout(
-        self, page: np.ndarray, settings: dict[str, Any], options: dict[str, Any], run: PageRun
+        self, page: np.ndarray, settings: dict[str, Any], options: ParseOptions, run: PageRun
     ) -> LayoutAnalysisResult | dict[str, Any]:
         """The page's boxes in reading order; without layout detection one, the page."""
         if settings["use_layout_detection"]:
             with traces.span("layout"):
                 return self.layout.find(page, options, run)
         height, width = page.shape[:2]
-        box = {"cls_id": 0, "label": _label(options), "score": 1, "coordinate": [0, 0, width, height]}
+        box = {"cls_id": 0, "label": options.promptLabel or "ocr", "score": 1, "coordinate": [0, 0, width, height]}
         return {"boxes": [box]}
 
-    def _ask(
-        self, blocks: Blocks, given: Replies, own: OwnTextStep, options: dict[str, Any], run: PageRun
-    ) -> dict[int, Reply]:
-        """The replies by the numbers of the blocks: the VLM's, but for those that are ``given``."""
-        sampling = Sampling.of(options, spotting=blocks.spotting)
+    def _ask(self, taken: Taken, task: PageTask, run: PageRun) -> Replied:
+        """The VLM's replies to the blocks that are not given, as they count; and these."""
+        questions, mode = taken.blocks.questions, task.options.textLayer
+        sampling = Sampling.of(task.options, spotting=taken.blocks.spotting)
         calls = {}
         try:
-            for number, question in blocks.questions.items():
-                if number in given:
+            for number, question in questions.items():
+                if number in taken.given:
                     continue
                 run.check()
-                read = functools.partial(run.reading.block, question, sampling)
-                calls[number] = run.calling(self.vlm.start(f"{run.request_id}-b{number}", read))
-            return run.replies(calls, given, functools.partial(own.settled, blocks))
+                read = functools.partial(task.reading.block, question, sampling)
+                calls[number] = run.calling(self.vlm.start(f"{task.request_id}-b{number}", read))
+            return run.replies(
+                calls,
+                taken.given,
+                lambda number, reply: settle(reply, taken.said.get(number), questions[number].prompt, mode),
+            )
         finally:
             run.end_calls()
 
-    def _provenance(self, blocks: Blocks, replies: Replies, own: OwnTextStep) -> dict[int, Provenance]:
-        """Of all blocks: how sure the VLM was of them, and whose their text is, where blocks say so."""
-        below, origins = self._doubtful_below, own.origins(blocks)
+    def _known(
+        self, page: np.ndarray, taken: Taken, settled: Mapping[int, Settled], options: ParseOptions
+    ) -> dict[int, Known]:
+        """Of the blocks that are shown."""
+        blocks, grounds = taken.blocks, dict[int, Ground]()
+        if options.places:
+            grounds = ground_of(page, blocks, taken.true_lines, cells_only=options.places == "cells")
         return {
-            number: Provenance(
-                None if below is None else Certainty.of(replies[number], below) if number in replies else Certainty(),
-                origins.get(number),
+            number: Known(
+                self._provenance(settled.get(number), taken.textless),
+                _head_rows(blocks.cut[number], settled.get(number)),
+                grounds.get(number),
             )
-            for number in range(len(blocks.cut))
+            for number in blocks.shown
         }
+
+    def _provenance(self, settled: Settled | None, textless: Origin | None) -> Provenance:
+        """Of a block; ``textless``: the origin of one without a reply."""
+        certainty: Certainty | None = None
+        if self._doubtful_below is not None:
+            certainty = Certainty.of(settled.reply, self._doubtful_below) if settled else Certainty()
+        return Provenance(certainty, settled.origin if settled else textless)
 
     def _load_preprocessor(self, settings: Settings) -> Any:
         """PaddleX's pipeline that turns and flattens pages. Raises NotReady."""
@@ -199,54 +225,32 @@ class PageLoop:
             raise NotReady(f"SubPipelines.DocPreprocessor of the pipeline cannot be set up: {exc}") from exc
 
 
-def load_config(file: Path) -> dict[str, Any]:
-    """The pipeline's configuration. Raises NotReady."""
-    try:
-        config = yaml.safe_load(file.read_text(encoding="utf-8"))
-    except (OSError, yaml.YAMLError) as exc:
-        raise NotReady(f"PARSER_PIPELINE_CONFIG: {file} cannot be read ({exc})") from exc
-    match config:
-        case {"SubModules": {"LayoutDetection": dict()}}:
-            return config
-    raise NotReady(
-        f"PARSER_PIPELINE_CONFIG: {file} is no pipeline of PaddleOCR-VL, which has SubModules.LayoutDetection. Name "
-        "another, or leave it empty."
-    )
+def _head_rows(block: dict[str, Any], settled: Settled | None) -> int:
+    """How many rows of a table are its head."""
+    return head_rows(block["img"], settled.reply.text) if settled and block["label"] == TABLE else 0
 
 
-def _heads(blocks: Blocks, replies: Replies) -> dict[int, int]:
-    """How many rows of each table are its head, where there are some."""
-    tables = {number: reply.text for number, reply in replies.items() if blocks.cut[number]["label"] == TABLE}
-    found = {number: head_rows(blocks.cut[number]["img"], text) for number, text in tables.items()}
-    return {number: rows for number, rows in found.items() if rows}
-
-
-def _grounds(page: np.ndarray, blocks: Blocks, own: OwnTextStep, run: PageRun) -> dict[int, Ground]:
-    """What the places of lines, words and cells are found by."""
-    return ground_of(page, blocks, own.true_lines, run.find_grid, cells_only=run.places == "cells")
-
-
-def _block_notes(blocks: Blocks, replies: Replies) -> list[NotedBlock]:
-    """What is wrong with texts; ``block_id`` is None for one inside a table."""
-    place = {number: at for at, number in enumerate(blocks.shown)}
+def _block_notes(places: Mapping[int, int], replies: Replies) -> list[NotedBlock]:
+    """What is wrong with texts. ``places``: of blocks in the answer; one inside a table has none."""
     return [
-        {"block_id": place.get(number), "kind": reply.note.kind, "message": reply.note.message}
+        {"block_id": places.get(number), "kind": reply.note.kind, "message": reply.note.message}
         for number, reply in replies.items()
         if reply.note is not None
     ]
 
 
-def _page_notes(page: np.ndarray, layout: dict[str, Any], blocks: Blocks, replies: Replies, *, cut: bool) -> list[Note]:
-    """``cut``: a long page was, for the layout model; one that is wide was not."""
+def _differences(places: Mapping[int, int], settled: Mapping[int, Settled]) -> list[tuple[int | None, Alignment]]:
+    return [(places.get(number), one.difference) for number, one in settled.items() if one.difference is not None]
+
+
+def _page_notes(
+    page: np.ndarray, found: list[dict[str, Any]], blocks: Blocks, replies: Replies, *, cut: bool
+) -> list[Note]:
+    """``found``: boxes of the layout. ``cut``: a long page was, for the layout model; one that is wide was not."""
     texts = [reply.text for number, reply in replies.items() if blocks.cut[number]["label"] not in FORMULAS]
     squeezed = not cut or page.shape[1] > page.shape[0]
-    boxes = [box["coordinate"] for box in layout["boxes"]] + [blocks.cut[number]["box"] for number in blocks.further]
+    boxes = [box["coordinate"] for box in found] + [blocks.cut[number]["box"] for number in blocks.further]
     return page_notes(page, boxes, texts, squeezed=squeezed)
-
-
-def _label(options: dict[str, Any]) -> str:
-    """What a page without layout detection is read as."""
-    return (options.get("prompt_label") or "ocr").lower()
 
 
 def _drawn(found: dict[str, Any]) -> dict[str, Picture]:

@@ -8,13 +8,14 @@ made from a small copy of the page, in milliseconds.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 import cv2
 import numpy as np
 
 from docparser.contract.answers import Note
 from docparser.page.long_pages import EDGE, MOST_STRETCHED
+from docparser.places.box import Sides
 
 # The kinds.
 LONG = "long"  # the layout model sees pages squeezed into a square
@@ -44,10 +45,8 @@ LETTER = r"[^\W\d_\u1100-\u11ff\u2e80-\ua4cf\uac00-\ud7ff\uf900-\ufaff]"  # of s
 MIXED = re.compile(rf"{LETTER}[\d#$%&*+<=>@\\^|~{{}}\[\]!?;°]+{LETTER}")
 MIXED_SHARE, LEAST_WORDS = 0.2, 20  # pages of code have up to 0.12
 
-Box = Sequence[float]  # left, top, right, bottom
 
-
-def page_notes(page: np.ndarray, boxes: Iterable[Box] | None, texts: Iterable[str], *, squeezed: bool) -> list[Note]:
+def page_notes(page: np.ndarray, boxes: Iterable[Sides] | None, texts: Iterable[str], *, squeezed: bool) -> list[Note]:
     """``page``: uint8 ``[height, width, 3]``, blue first. ``boxes``: where its blocks are, in pixels; None for a page
     that was read whole. ``texts``: what the VLM read, but for formulas. ``squeezed``: a model saw all of it at once."""
     found = []
@@ -111,7 +110,7 @@ def _over(values: np.ndarray, least: int) -> np.ndarray:
     return cv2.threshold(values, least, 255, cv2.THRESH_BINARY)[1]
 
 
-def _unread(along: np.ndarray, boxes: Iterable[Box], step: int) -> list[Note]:
+def _unread(along: np.ndarray, boxes: Iterable[Sides], step: int) -> list[Note]:
     """Print has many edges along a row. Its cells in no box are joined along rows, and a place counts if a word fits
     into it."""
     height, width = (side // CELL for side in along.shape)

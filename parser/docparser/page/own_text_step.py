@@ -3,6 +3,9 @@
 
 ``check`` compares what the VLM reads with it. ``repair`` also takes letters from it. ``prefer`` also takes plain blocks
 whole, without the VLM. Whether a text is true says ``own_text``; one that is not reaches no answer and no note.
+
+``grown`` before blocks are cut, ``taken`` before the VLM is asked, ``settle`` for each of its replies, ``notes`` at the
+end. Where the page says nothing (``own`` is None), it is read as if there were no such step.
 """
 
 from __future__ import annotations
@@ -12,28 +15,28 @@ import itertools
 import math
 import re
 import unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from docparser.contract.answers import Note
+from docparser.contract.schemas import TextLayer
 from docparser.own_text.lines import Line
 from docparser.own_text.page_text import BlockText, OwnText, paragraphs
 from docparser.own_text.truth import Doubt
 from docparser.page.alignment import TABLE_MARKS, TEXT_MARKS, Alignment, is_misread, repaired
-from docparser.page.blocks import Blocks
+from docparser.page.blocks import FORMULAS, Blocks
 from docparser.page.provenance import PAGE, VLM, Origin
 from docparser.page.question import TABLE_PROMPT, TEXT_PROMPT
-from docparser.page.run import OwnTable
-from docparser.places.box import around
+from docparser.page.run import OwnTable, Settled
+from docparser.places.box import Sides, around
 from docparser.vlm.client import Reply
 
-OFF, CHECK, REPAIR, PREFER = "off", "check", "repair", "prefer"
+CHECK, PREFER = "check", "prefer"
 # Blocks that are words and nothing else. Of tables, formulas, charts and seals the VLM makes more than letters.
 PLAIN = frozenset({
     "abstract", "algorithm", "aside_text", "content", "doc_title", "figure_title", "footer", "footnote", "header",
-    "number", "paragraph_title", "reference", "reference_content", "text", "vertical_text", "vision_footnote",
+    "number", "paragraph_title", "reference_content", "text", "vertical_text", "vision_footnote",
 })  # fmt: skip
-FORMULAS = ("inline_formula", "display_formula", "formula")
 BASE = re.compile(r"[^\W\d_]|.*[)\]|]")  # a single letter, or what ends in a bracket
 SIGNS_OF_EXPONENTS = re.compile(r"[\d()\[\]+=\-\u2212\u2013]")  # among letters
 BROKEN_NUMBER = re.compile(r"\d[./]\d")
@@ -47,166 +50,167 @@ DIFFERS = "differs"  # the VLM's text and the page's own
 OUTSIDE = "outside"  # the page has text in no block
 HIDDEN = "hidden"  # the page has text that is not seen on it
 
-Box = Sequence[float]  # left, top, right, bottom
+
+@dataclasses.dataclass(frozen=True)
+class Grown:
+    """Boxes of a layout, of which those of words hold their lines to the end: a layout model may cut a word, or leave
+    the mark of an item out. ``further``: boxes of text that lies in none of them, which become blocks; ``unread``: such
+    texts where they become none. Both from top to bottom."""
+
+    boxes: list[dict[str, Any]]
+    further: list[Sides]
+    unread: list[BlockText]
 
 
-class OwnTextStep:
-    """Of one page. Where ``own`` is None, or the page says nothing, the page is read as if there were no such thing."""
+@dataclasses.dataclass(frozen=True)
+class Taken:
+    """``blocks``, of which those are joined that are read as one. By their numbers, ``said``: what the page says of
+    each that the VLM may be asked about; ``given``: those that it need not be asked about. ``textless``: whose the text
+    of a block without any is; None where the page says nothing."""
 
-    def __init__(
-        self,
-        own: OwnText | None,
-        mode: str,
-        layout: Iterable[dict[str, Any]],
-        *,
-        layout_found: bool,
-        own_table: OwnTable | None = None,
-    ) -> None:
-        """``layout``: the boxes that the layout model found; without ``layout_found``, the page as one. ``own_table``:
-        see PageRun."""
-        self._own_table = own_table
-        self._own = own if own is not None and mode != OFF and len(own) else None
-        self._mode, self._layout, self._found = mode, list(layout), layout_found
-        self._said: dict[int, BlockText] = {}
-        self._origins: dict[int, Origin] = {}
-        self._settled: dict[int, Reply] = {}
-        self._different: dict[int, Alignment] = {}
-        self._outside: list[BlockText] = []
-        self._places: dict[int, int | None] = {}
+    blocks: Blocks
+    said: Mapping[int, BlockText]
+    given: Mapping[int, Settled]
+    textless: Origin | None = None
 
-    def layout(self) -> list[dict[str, Any]]:
-        """The boxes, of which those of words hold their lines to the end: a layout model may cut a word, or leave the
-        mark of an item out."""
-        if self._own is None or not self._found:
-            return self._layout
-        pieces = self._own.outside([box["coordinate"] for box in self._layout])
-        if self._mode in (REPAIR, PREFER):
-            self._layout, pieces = _grown(self._layout, pieces)
-        self._outside = [piece for piece in pieces if piece.true and _letters(piece.text) >= LEAST_OUTSIDE]
-        return self._layout
-
-    def further(self) -> list[Box]:
-        """The boxes of text that lies in no block, from top to bottom, which become blocks."""
-        return [piece.box for piece in self._outside] if self._mode in (REPAIR, PREFER) else []
-
-    def given(self, blocks: Blocks) -> dict[int, Reply]:
-        """The texts that need no VLM, by the blocks' numbers."""
-        if self._own is None:
-            return {}
-        self._places = {number: place for place, number in enumerate(blocks.shown)}
-        self._said = _said(self._own, blocks)
-        further = {number: self._said[number] for number in blocks.further}
-        texts = {number: paragraphs(said) for number, said in further.items() if said.true and not _has_formulas(said)}
-        if self._mode == PREFER:
-            texts |= self._plain(self._own, blocks) | self._tables(self._own, blocks)
-        self._origins = {number: Origin(PAGE if text else None) for number, text in texts.items()}
-        return {number: Reply(text) for number, text in sorted(texts.items())}
-
-    def exact(self, blocks: Blocks, given: Iterable[int]) -> frozenset[int]:
+    @property
+    def exact(self) -> frozenset[int]:
         """Of the blocks that are given those whose text has no mark of the VLM's language."""
-        return frozenset(number for number in given if blocks.questions[number].prompt != TABLE_PROMPT)
+        return frozenset(number for number in self.given if self.blocks.questions[number].prompt != TABLE_PROMPT)
 
-    def settled(self, blocks: Blocks, number: int, reply: Reply) -> Reply:
-        """The reply of the VLM to a block as it counts. One that is missing or cut stays what it is."""
-        if self._own is None:
-            return reply
-        if number not in self._settled:
-            self._settled[number] = self._settle(number, reply, blocks)
-        return self._settled[number]
-
-    def origins(self, blocks: Blocks) -> dict[int, Origin]:
-        """Whose each block's text is; none where the page says nothing."""
-        if self._own is None:
-            return {}
-        return {number: self._origins.get(number, Origin()) for number in range(len(blocks.cut))}
-
-    def true_lines(self, number: int) -> tuple[Line, ...]:
-        """The lines of a block, and of those that were joined to it, as the page says them; none where it does not, or
-        not all of them are true."""
-        if self._own is None or number not in self._said:
-            return ()
-        said = self._said[number]
-        return () if set(said.doubts) - {Doubt.OTHER_INK} else said.lines
-
-    def notes(self) -> list[Note]:
-        if self._own is None:
-            return []
-        notes = [_differs(self._places.get(number), both) for number, both in sorted(self._different.items())]
-        if self._mode == CHECK:
-            notes += [_is_outside(piece) for piece in self._outside]
-        notes = notes[:MOST_NOTES]
-        if hidden := {reason: count for reason, count in self._own.hidden.items() if reason != Doubt.INVISIBLE}:
-            reasons = ", ".join(f"{reason} {count}" for reason, count in sorted(hidden.items()))
-            told = f"{sum(hidden.values())} characters of the page's own text are not visible on it and are not used"
-            notes.append(Note(kind=HIDDEN, message=f"{told} ({reasons})"))
-        return notes
-
-    def _settle(self, number: int, reply: Reply, blocks: Blocks) -> Reply:
-        said, prompt = self._said.get(number), blocks.questions[number].prompt
-        self._origins[number] = Origin(VLM if reply.text else None)
-        # Rules of a table, and underlines, are ink that no letter accounts for: the letters that are there are true.
-        if said is None or prompt not in (TEXT_PROMPT, TABLE_PROMPT) or set(said.doubts) - {Doubt.OTHER_INK}:
-            return reply
-        said = said.hyphened_as(reply.text)  # what a hyphen at a line's end is for, the page does not say
-        agreement: float | None = None
-        text: str | None = None
-        if reply.note is not None:  # it stays: the VLM has failed, or its text was cut
-            is_lost = prompt == TEXT_PROMPT
-        elif prompt == TEXT_PROMPT and reply.text.split() == said.text.split():  # most blocks, at no cost
-            agreement, text, is_lost = 1.0, reply.text, False
-        else:
-            both = Alignment.of(reply.text, said.text, TABLE_MARKS if prompt == TABLE_PROMPT else TEXT_MARKS)
-            agreement, text = both.agreement, repaired(both, whole=said.true)
-            is_lost = text is None and prompt == TEXT_PROMPT and is_misread(both)
-            if agreement is not None and agreement < AGREES and (self._mode == CHECK or (text is None and not is_lost)):
-                self._different[number] = both
-        if is_lost:
-            text = paragraphs(said)
-        taken = None if self._mode == CHECK else text
-        source = PAGE if taken is not None else self._origins[number].source
-        self._origins[number] = Origin(source, agreement, number in self._different)
-        return reply if taken is None else dataclasses.replace(reply, text=taken)
-
-    def _plain(self, own: OwnText, blocks: Blocks) -> dict[int, str]:
-        """The texts of blocks that are words and nothing else. Blocks that hold words of each other are read as one:
-        the first has the text of all, the others are empty."""
-        words = [number for number in blocks.questions if self._is_words(number, blocks)]
-        texts: dict[int, str] = {}
-        for together in _clusters(words, blocks, self._said):
-            box = around(blocks.cut[number]["box"] for number in together)
-            said = self._said[together[0]] if len(together) == 1 else own.blocks([box])[0]
-            parts = {part for number in together for part in blocks.joined(number)}
-            others = [other["box"] for number, other in enumerate(blocks.cut) if number not in parts]
-            if said.true and not any(_holds(other, _middle(line.box)) for line in said.lines for other in others):
-                texts |= {together[0]: paragraphs(said)} | dict.fromkeys(together[1:], "")
-                self._said[together[0]] = said
-                if len(together) > 1:
-                    blocks.join(together)
-        return texts
-
-    def _tables(self, own: OwnText, blocks: Blocks) -> dict[int, str]:
-        """Tables in OTSL whose cells the page gives, where their grid can be found without the VLM."""
-        found = {}
-        for number, question in blocks.questions.items():
-            said = self._said[number]
-            if self._own_table is None or question.prompt != TABLE_PROMPT or set(said.doubts) - {Doubt.OTHER_INK}:
-                continue
-            left, top = (int(side) for side in blocks.cut[number]["box"][:2])
-            otsl = self._own_table(question, (left, top), said, own.blocks)
-            if otsl is not None:
-                found[number] = otsl
-        return found
-
-    def _is_words(self, number: int, blocks: Blocks) -> bool:
-        said = self._said[number]
-        if blocks.cut[number]["label"] not in PLAIN or not said.true or _has_formulas(said):
-            return False
-        own = [blocks.cut[one]["box"] for one in blocks.joined(number)]
-        formulas = [box["coordinate"] for box in self._layout if box["label"] in FORMULAS]
-        return not any(_holds(box, _middle(formula)) for box in own for formula in formulas)
+    @property
+    def true_lines(self) -> dict[int, tuple[Line, ...]]:
+        """By the blocks' numbers, the lines that the page says and that are true, all of them."""
+        return {number: said.lines for number, said in self.said.items() if _letters_are_true(said)}
 
 
-def _clusters(words: Sequence[int], blocks: Blocks, said: dict[int, BlockText]) -> list[list[int]]:
+def grown(own: OwnText | None, mode: TextLayer | None, boxes: list[dict[str, Any]]) -> Grown:
+    """``boxes``: those of the layout of which blocks are made."""
+    if own is None:
+        return Grown(boxes, [], [])
+    pieces = own.outside([box["coordinate"] for box in boxes])
+    if mode == CHECK:
+        return Grown(boxes, [], _texts_among(pieces))
+    boxes, pieces = _with_pieces(boxes, pieces)
+    return Grown(boxes, [piece.box for piece in _texts_among(pieces)], [])
+
+
+def taken(
+    own: OwnText | None,
+    mode: TextLayer | None,
+    blocks: Blocks,
+    boxes: list[dict[str, Any]],
+    own_table: OwnTable | None = None,
+) -> Taken:
+    """``boxes``: of the layout, also those of formulas within texts, which are no blocks. ``own_table``: see
+    ``page.run``."""
+    if own is None:
+        return Taken(blocks, {}, {})
+    said = _said(own, blocks)
+    further = {number: said[number] for number in blocks.further}
+    texts = {number: paragraphs(text) for number, text in further.items() if text.true and not _has_formulas(text)}
+    if mode == PREFER:
+        for together, text in _plain(own, blocks, said, boxes):
+            texts |= {together[0]: paragraphs(text)} | dict.fromkeys(together[1:], "")
+            said[together[0]] = text
+            blocks = blocks.joining(together)
+        if own_table is not None:
+            texts |= _tables(own, blocks, said, own_table)
+    given = {number: Settled(Reply(text), Origin(PAGE if text else None)) for number, text in sorted(texts.items())}
+    return Taken(blocks, said, given, Origin())
+
+
+def settle(reply: Reply, said: BlockText | None, prompt: str, mode: TextLayer | None) -> Settled:
+    """The reply of the VLM to a block as it counts. One that is missing or cut stays what it is. ``said``: what the
+    page says of the block; None where it says nothing at all."""
+    if said is None:
+        return Settled(reply)
+    origin = Origin(VLM if reply.text else None)
+    # Rules of a table, and underlines, are ink that no letter accounts for: the letters that are there are true.
+    if prompt not in (TEXT_PROMPT, TABLE_PROMPT) or not _letters_are_true(said):
+        return Settled(reply, origin)
+    said = said.hyphened_as(reply.text)  # what a hyphen at a line's end is for, the page does not say
+    agreement: float | None = None
+    text: str | None = None
+    difference: Alignment | None = None
+    if reply.note is not None:  # it stays: the VLM has failed, or its text was cut
+        is_lost = prompt == TEXT_PROMPT
+    elif prompt == TEXT_PROMPT and reply.text.split() == said.text.split():  # most blocks, at no cost
+        agreement, text, is_lost = 1.0, reply.text, False
+    else:
+        both = Alignment.of(reply.text, said.text, TABLE_MARKS if prompt == TABLE_PROMPT else TEXT_MARKS)
+        agreement, text = both.agreement, repaired(both, whole=said.true)
+        is_lost = text is None and prompt == TEXT_PROMPT and is_misread(both)
+        if agreement is not None and agreement < AGREES and (mode == CHECK or (text is None and not is_lost)):
+            difference = both
+    if is_lost:
+        text = paragraphs(said)
+    if mode == CHECK or text is None:
+        return Settled(reply, Origin(origin.source, agreement, difference is not None), difference)
+    return Settled(dataclasses.replace(reply, text=text), Origin(PAGE, agreement, difference is not None), difference)
+
+
+def notes(
+    own: OwnText | None, differences: Iterable[tuple[int | None, Alignment]], unread: Iterable[BlockText]
+) -> list[Note]:
+    """``differences``: with the blocks' places in the answer, which those within tables do not have."""
+    if own is None:
+        return []
+    found = [*(_differs(place, both) for place, both in differences), *map(_is_outside, unread)][:MOST_NOTES]
+    if hidden := {reason: count for reason, count in own.hidden.items() if reason != Doubt.INVISIBLE}:
+        reasons = ", ".join(f"{reason} {count}" for reason, count in sorted(hidden.items()))
+        told = f"{sum(hidden.values())} characters of the page's own text are not visible on it and are not used"
+        found.append(Note(kind=HIDDEN, message=f"{told} ({reasons})"))
+    return found
+
+
+def _letters_are_true(said: BlockText) -> bool:
+    return not set(said.doubts) - {Doubt.OTHER_INK}
+
+
+def _texts_among(pieces: Iterable[BlockText]) -> list[BlockText]:
+    return [piece for piece in pieces if piece.true and _letters(piece.text) >= LEAST_OUTSIDE]
+
+
+def _plain(
+    own: OwnText, blocks: Blocks, said: Mapping[int, BlockText], boxes: Iterable[dict[str, Any]]
+) -> list[tuple[list[int], BlockText]]:
+    """Blocks that are words and nothing else, with what the page says of them. Blocks that hold words of each other
+    are read as one: the first has the text of all, the others are empty."""
+    formulas = [box["coordinate"] for box in boxes if box["label"] in ("inline_formula", *FORMULAS)]
+    words = [number for number in blocks.questions if _is_words(number, blocks, said[number], formulas)]
+    found = []
+    for together in _clusters(words, blocks, said):
+        box = around(blocks.cut[number]["box"] for number in together)
+        text = said[together[0]] if len(together) == 1 else own.blocks([box])[0]
+        parts = {part for number in together for part in blocks.joined(number)}
+        others = [other["box"] for number, other in enumerate(blocks.cut) if number not in parts]
+        if text.true and not any(_holds(other, _middle(line.box)) for line in text.lines for other in others):
+            found.append((together, text))
+    return found
+
+
+def _is_words(number: int, blocks: Blocks, said: BlockText, formulas: Sequence[Sides]) -> bool:
+    if blocks.cut[number]["label"] not in PLAIN or not said.true or _has_formulas(said):
+        return False
+    own = [blocks.cut[one]["box"] for one in blocks.joined(number)]
+    return not any(_holds(box, _middle(formula)) for box in own for formula in formulas)
+
+
+def _tables(own: OwnText, blocks: Blocks, said: Mapping[int, BlockText], own_table: OwnTable) -> dict[int, str]:
+    """Tables in OTSL whose cells the page gives, where their grid can be found without the VLM."""
+    found = {}
+    for number, question in blocks.questions.items():
+        if question.prompt != TABLE_PROMPT or not _letters_are_true(said[number]):
+            continue
+        left, top = (int(side) for side in blocks.cut[number]["box"][:2])
+        otsl = own_table(question, (left, top), said[number], own.blocks)
+        if otsl is not None:
+            found[number] = otsl
+    return found
+
+
+def _clusters(words: Sequence[int], blocks: Blocks, said: Mapping[int, BlockText]) -> list[list[int]]:
     """Blocks by whether they hold words of each other; one that was joined from several stands alone."""
     clusters: list[list[int]] = []
     for number in words:
@@ -230,7 +234,7 @@ def _clusters(words: Sequence[int], blocks: Blocks, said: dict[int, BlockText]) 
     return clusters
 
 
-def _grown(layout: list[dict[str, Any]], pieces: list[BlockText]) -> tuple[list[dict[str, Any]], list[BlockText]]:
+def _with_pieces(layout: list[dict[str, Any]], pieces: list[BlockText]) -> tuple[list[dict[str, Any]], list[BlockText]]:
     """The boxes with the pieces of text that stand right beside them, on their lines; and the other pieces."""
     layout, rest = list(layout), []
     for piece in pieces:
@@ -247,7 +251,7 @@ def _grown(layout: list[dict[str, Any]], pieces: list[BlockText]) -> tuple[list[
     return layout, rest
 
 
-def _gap(box: Box, piece: BlockText) -> float:
+def _gap(box: Sides, piece: BlockText) -> float:
     """Pixels between a box and a narrower piece beside it; infinite where they are no parts of the same lines."""
     left, top, right, bottom = piece.box
     height = min((line.box.bottom - line.box.top for line in piece.lines), default=0.0)
@@ -305,11 +309,11 @@ def _letters(text: str) -> int:
     return sum(unicodedata.category(sign)[0] in "LN" for sign in text)
 
 
-def _middle(box: Box) -> tuple[float, float]:
+def _middle(box: Sides) -> tuple[float, float]:
     return (box[0] + box[2]) / 2, (box[1] + box[3]) / 2
 
 
-def _holds(box: Box, point: tuple[float, float]) -> bool:
+def _holds(box: Sides, point: tuple[float, float]) -> bool:
     return box[0] <= point[0] <= box[2] and box[1] <= point[1] <= box[3]
 
 

@@ -19,6 +19,7 @@ import numpy as np
 from PIL import Image
 
 from docparser import traces
+from docparser.contract.schemas import ParseOptions
 from docparser.vlm.client import Reply, VlmClient
 from docparser.vlm.repetition import TABLE, TEXT, Guard
 
@@ -35,17 +36,16 @@ class Sampling:
     fields: dict[str, Any]
 
     @classmethod
-    def of(cls, options: dict[str, Any], *, spotting: bool) -> Sampling:
-        """``options``: keywords of ``contract.options``. Where texts are spotted, their places are special tokens."""
-        temperature, top_p, penalty = (options.get(name) for name in ("temperature", "top_p", "repetition_penalty"))
-        most = options.get("max_new_tokens")
+    def of(cls, options: ParseOptions, *, spotting: bool) -> Sampling:
+        """Where texts are spotted, their places are special tokens."""
+        penalty, top_p = options.repetitionPenalty, options.topP
         return cls(
             {
                 "skip_special_tokens": not spotting,
                 **({} if penalty is None else {"repetition_penalty": penalty}),
-                "temperature": 0 if temperature is None else temperature,
+                "temperature": 0 if options.temperature is None else options.temperature,
                 **({} if top_p is None else {"top_p": top_p}),
-                "max_completion_tokens": MAX_NEW_TOKENS if most is None else most,
+                "max_completion_tokens": options.maxNewTokens or MAX_NEW_TOKENS,
             }
         )
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What reads pages, what it gives of one, and one page on its way: how it is read, whether somebody still waits for it,
-and what it has cost. Loads no PaddleX.
+"""What reads pages, what it gets and gives of one, and one page on its way: whether somebody still waits for it, and
+its calls of the VLM. Loads no PaddleX.
 
 There are two readers: the layout model with the VLM (``page.loop``), and the VLM alone (``whole_page.reader``). Nothing
 behind them asks which it was.
@@ -12,7 +12,7 @@ import concurrent.futures
 import dataclasses
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future
 from contextlib import AbstractContextManager
 from types import MappingProxyType
@@ -22,10 +22,11 @@ import numpy as np
 from PIL import Image
 
 from docparser.contract.answers import Note, NotedBlock
-from docparser.contract.schemas import Places
+from docparser.contract.schemas import ParseOptions
 from docparser.layout.served import LayoutServer
 from docparser.own_text.page_text import BlockText, OwnText
-from docparser.page.ground import FindGrid
+from docparser.page.alignment import Alignment
+from docparser.page.provenance import Origin
 from docparser.page.question import Question, ReadBlock, VlmCalls, read_block
 from docparser.sandbox.pool import JobHandle
 from docparser.vlm.client import Reply
@@ -65,32 +66,61 @@ class PageListener(Protocol):
         """``replies``: those so far."""
 
 
+@dataclasses.dataclass(frozen=True)
+class PageTask:
+    """A page as its reader gets it. ``picture``: uint8 ``[height, width, 3]``, blue first. ``own_text``: what the page
+    says itself; None where nobody asked for it, and where it says nothing. ``request_id`` goes to the VLM with each
+    call."""
+
+    picture: np.ndarray
+    options: ParseOptions
+    reading: BlockReading = BlockReading()
+    own_text: OwnText | None = None
+    request_id: str = ""
+
+
+@dataclasses.dataclass(frozen=True)
+class Settled:
+    """A reply as it counts. ``origin``: whose its text is, where the page has a text of its own; ``difference``: of the
+    two, where it is to be noted."""
+
+    reply: Reply
+    origin: Origin | None = None
+    difference: Alignment | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class Replied:
+    """``settled``: the replies by the numbers of the blocks, in order. ``waited_s``: how long the VLM took."""
+
+    settled: dict[int, Settled]
+    waited_s: float
+
+    @property
+    def replies(self) -> dict[int, Reply]:
+        return {number: one.reply for number, one in self.settled.items()}
+
+    @property
+    def answered(self) -> int:
+        """Blocks that have been read, be it one of their parts."""
+        replies = self.replies.values()
+        return sum(reply.note is None or reply.note.has_text or bool(reply.text) for reply in replies)
+
+    @property
+    def tokens(self) -> tuple[int, int]:
+        """Of the VLM's prompts, and of its texts."""
+        counts = [reply.tokens for reply in self.replies.values()]
+        return sum(prompts for prompts, _ in counts), sum(texts for _, texts in counts)
+
+
 class PageRun:
-    """Belongs to the page's thread; ``cancel`` may be called from any.
+    """Belongs to the page's thread; ``cancel`` may be called from any. ``child``: its call of child processes."""
 
-    ``own_text``: what the page says itself, where that is asked for; ``text_layer``: what for. ``child``: its call of
-    child processes. ``layout_s``, ``waited_s``: how long the layout took, and the VLM. ``answered``: blocks that have
-    been read; ``tokens``: of the VLM's prompts, and of its texts.
-    """
-
-    def __init__(
-        self,
-        request_id: str,
-        without_cpu: Callable[[], AbstractContextManager[None]],
-        reading: BlockReading = BlockReading(),
-        places: Places | None = None,
-        find_grid: FindGrid = lambda picture: None,
-    ) -> None:
-        """``request_id`` goes to the VLM with each call. ``without_cpu()``: while it lasts, this page waits for
-        something and others compute. ``places``: of what they are to be found; ``find_grid``: that of a table."""
-        self.request_id, self.without_cpu = request_id, without_cpu
-        self.reading, self.places, self.find_grid = reading, places, find_grid
+    def __init__(self, without_cpu: Callable[[], AbstractContextManager[None]]) -> None:
+        """``without_cpu()``: while it lasts, this page waits for something and others compute."""
+        self.without_cpu = without_cpu
         self.listener: PageListener | None = None
-        self.own_text: OwnText | None = None
-        self.text_layer = "off"
         self.child = JobHandle()
-        self.layout_s = self.waited_s = 0.0
-        self.answered, self.tokens = 0, (0, 0)
         self._calls: list[Future[Reply]] = []
         self._cancelled = threading.Event()
 
@@ -124,40 +154,42 @@ class PageRun:
     def replies(
         self,
         calls: Mapping[int, Future[Reply]],
-        given: Replies = MappingProxyType({}),
-        settled: Callable[[int, Reply], Reply] = lambda number, reply: reply,
-    ) -> dict[int, Reply]:
-        """Wait for all calls; ``given``: replies that need none; ``settled``: a reply as it counts. The first exception
+        given: Mapping[int, Settled] = MappingProxyType({}),
+        settle: Callable[[int, Reply], Settled] = lambda number, reply: Settled(reply),
+    ) -> Replied:
+        """Wait for all calls; ``given``: what needs none; ``settle``: a block's reply as it counts. The first exception
         of a call is raised. Raises PageCancelled."""
-        began = time.monotonic()
+        began, settled = time.monotonic(), dict(given)
 
-        def those_so_far() -> dict[int, Reply]:
-            there = {number: settled(number, call.result()) for number, call in calls.items() if call.done()}
-            return dict(sorted({**there, **given}.items()))
+        def settle_ended() -> None:
+            for number, call in calls.items():
+                if number not in settled and call.done():
+                    settled[number] = settle(number, call.result())
+
+        def tell(listener: PageListener) -> None:
+            settle_ended()
+            listener.answered({number: settled[number].reply for number in sorted(settled)})
 
         with self.without_cpu():
-            failed = self._wait(calls, those_so_far)
-        self.waited_s += time.monotonic() - began
+            failed = self._wait(calls.values(), tell)
+        waited_s = time.monotonic() - began
         self.check()
         if failed is not None:
             raise failed
-        replies = those_so_far()
-        for reply in replies.values():
-            self.tokens = (self.tokens[0] + reply.tokens[0], self.tokens[1] + reply.tokens[1])
-            self.answered += reply.note is None or reply.note.has_text or bool(reply.text)  # of one of its parts
-        return replies
+        settle_ended()
+        return Replied(dict(sorted(settled.items())), waited_s)
 
-    def _wait(self, calls: Mapping[int, Future[Reply]], those_so_far: Callable[[], Replies]) -> BaseException | None:
+    def _wait(self, calls: Iterable[Future[Reply]], tell: Callable[[PageListener], None]) -> BaseException | None:
         """Until all have ended, or one with an exception, which is returned."""
         until = concurrent.futures.FIRST_EXCEPTION if self.listener is None else concurrent.futures.FIRST_COMPLETED
-        waiting = set(calls.values())
+        waiting = set(calls)
         while waiting and not self.cancelled:
             done, waiting = concurrent.futures.wait(waiting, return_when=until)
             for call in done:
                 if not call.cancelled() and (error := call.exception()) is not None:
                     return error
             if self.listener is not None and not self.cancelled:
-                self.listener.answered(those_so_far())
+                tell(self.listener)
         return None
 
 
@@ -166,12 +198,17 @@ class PageReading:
     """A page that was read. ``frozen`` is the page with its pictures as ``page.frozen`` has it, whose texts are put
     together in a child process. ``page_notes``: see ``page.notes``. ``drawn`` draws the page with what was found on it,
     by the pictures' names. ``spotted_on``: the page that spotted texts are drawn on, where PaddleX draws them.
+    ``layout_s``, ``waited_s``: how long the layout took, and the VLM. ``answered``, ``tokens``: see Replied.
     """
 
     frozen: dict[str, Any]
     block_notes: list[NotedBlock]
     page_notes: list[Note]
     drawn: Callable[[], dict[str, Picture]]
+    answered: int
+    tokens: tuple[int, int]
+    waited_s: float
+    layout_s: float = 0.0
     spotted_on: np.ndarray | None = None
 
 
@@ -186,6 +223,5 @@ class PageReader(Protocol):
     def warm_up(self) -> None:
         """What the first page would otherwise wait for."""
 
-    def read(self, page: np.ndarray, options: dict[str, Any], run: PageRun) -> PageReading:
-        """One page, uint8 ``[height, width, 3]``, blue first, with the keywords of ``contract.options``. Leaves the
-        CPU to others while the VLM reads. Raises InvalidRequest, VlmUnavailable, PageCancelled."""
+    def read(self, task: PageTask, run: PageRun) -> PageReading:
+        """One page. Leaves the CPU to others while the VLM reads. Raises VlmUnavailable, PageCancelled."""

@@ -29,20 +29,6 @@ IN_MEMORY = 8 << 20  # bytes of one request
 CHUNK = 1 << 20
 VLM_FAILED = ("failed", "timeout")  # kinds of notes: the VLM broke on the block; it did not refuse it
 
-ERROR_KINDS = {
-    "InvalidDocument": "invalid",
-    "DocumentTooLarge": "too_large",
-    "DocumentTooSlow": "too_slow",
-    "StepTooSlow": "too_slow",
-    "BoundExceeded": "too_large",
-    "UnreadableText": "invalid",
-    "PageTimeout": "timeout",
-    "WorkerLost": "worker_lost",
-    "InternalError": "internal",
-    "QuotaExceeded": "quota",
-    "StorageDamaged": "damaged",
-}
-
 
 @dataclasses.dataclass(frozen=True)
 class PageOutcome:
@@ -130,7 +116,7 @@ class DocumentReport:
             page: PageReport = {"page": index + 1}
             if index in self._errors:
                 error = self._errors[index]
-                page["error"] = {"kind": ERROR_KINDS.get(type(error).__name__, "failed"), "message": str(error)}
+                page["error"] = {"kind": error.kind, "message": str(error)}
             if index in self._block_notes:
                 page["blocks"] = self._block_notes[index]
             if index in self._page_notes:

@@ -10,15 +10,8 @@ from collections.abc import Callable, Sequence
 
 from docparser import errors
 from docparser.contract.answers import NotedBlock
-from docparser.contract.options import (
-    PageOptions,
-    RestructureOptions,
-    Tasks,
-    answer_options,
-    page_options,
-    restructure_options,
-)
 from docparser.contract.schemas import ParseOptions
+from docparser.contract.tasks import Tasks
 from docparser.documents.spool import Document
 from docparser.errors import BoundExceeded, InvalidRequest, UnreadableText
 from docparser.parsing.document_pages import DocumentPages, Early, Knows
@@ -76,7 +69,7 @@ class ParseService:
         """
         told = self.notes(options)
         flow, store = Flow(client), EntryStore(self._settings.spool_dir)
-        work = self._page_options(options)
+        work = self._settled(options)
         try:
             count = await self.count_pages(document, flow)
             selected = select(count)
@@ -122,7 +115,7 @@ class ParseService:
         With ``restructurePages`` the page is not finished before ``join``.
         """
         self.notes(options)
-        work = self._page_options(options)
+        work = self._settled(options)
         return await self._pages.read(document, index, work, flow, request_id, waited_s=waited_s)
 
     async def count_pages(self, document: Document, flow: Flow) -> int:
@@ -138,16 +131,16 @@ class ParseService:
         bound, these are the pages as they were read, one by one, and notes say so: each with its page's place. Raises
         ParserError; BoundExceeded or UnreadableText if no page can be read.
         """
-        answer, restructure = answer_options(options, visualize=False), restructure_options(options)
+        options = self._settled(options)
         try:
-            return await self._scheduler.submit(JoinPages(frozen, answer, restructure), flow), []
+            return await self._scheduler.submit(JoinPages(frozen, options), flow), []
         except (BoundExceeded, UnreadableText) as exc:
             notes = [(0, _too_large(f"{exc}; the pages are not joined"))]
-        alone = RestructureOptions(merge_tables=False, relevel_titles=False, concatenate_pages=False)
+        apart = options.model_copy(update={"mergeTables": False, "relevelTitles": False})
         texts, unread = [], 0
         for place, page in enumerate(frozen):
             try:
-                texts += await self._scheduler.submit(JoinPages([page], answer, alone), flow)
+                texts += await self._scheduler.submit(JoinPages([page], apart), flow)
             except (BoundExceeded, UnreadableText) as exc:
                 unread += 1
                 if unread == len(frozen):
@@ -176,9 +169,17 @@ class ParseService:
             raise
         return ParseResult(store, {"docparser": {"notes": found.notes} if found.notes else {}})
 
-    def _page_options(self, options: ParseOptions) -> PageOptions:
-        options, _ = self._tasks.without_unknown(options)
-        return page_options(options, visualize_by_default=self._settings.visualize)
+    def _settled(self, options: ParseOptions) -> ParseOptions:
+        """What a worker is told: those that the VLM can follow, with the service's default."""
+        options = alone(self._tasks.without_unknown(options)[0])
+        if options.visualize is None:
+            options = options.model_copy(update={"visualize": self._settings.visualize})
+        return options
+
+
+def alone(options: ParseOptions) -> ParseOptions:
+    """The options of a request without its document."""
+    return ParseOptions.model_construct(**{name: getattr(options, name) for name in ParseOptions.model_fields})
 
 
 def _too_large(message: str) -> NotedBlock:

@@ -6,8 +6,11 @@ from __future__ import annotations
 
 import dataclasses
 import re
+import types
 import unicodedata
 from collections.abc import Sequence
+
+from docparser.formula_signs import formulas_in
 
 UNITS = 1000  # of the em
 # Means of common serif and sans-serif faces.
@@ -28,13 +31,7 @@ NOTHING, CAPITAL, OTHER, BROAD = 50, 680, 530, 1000
 IDEOGRAPH = re.compile("[\u1100-\u11ff\u2e80-\u9fff\ua960-\ua97f\uac00-\ud7ff\uf900-\ufaff\ufe30-\ufe4f\uff00-\uffef"
                        "\U00020000-\U0003ffff]")  # fmt: skip
 SPACED = re.compile("[\u1100-\u11ff\ua960-\ua97f\uac00-\ud7ff]")  # Hangul, which has blanks between its words
-FORMULA = re.compile(
-    r"\\\(.{1,2000}?\\\)|\\\[.{1,2000}?\\\]|\$\$.{1,2000}?\$\$|"
-    # Blanks and brackets between single dollars as in convert.formulas.
-    r"(?<![\\\w$])\$(?=[^$\n]{0,400}[\\^_{}=])(?: [^$\n]{0,398} "
-    r"|(?! |[^\\()\[\]{}$\n]*[)\]}][^\\$\n]*\$|[^\\$\n]*[(\[{]\$)[^$\n]{1,400}(?<! ))\$",
-    re.DOTALL,
-)
+FORMULA = types.SimpleNamespace(finditer=formulas_in)  # for page.places, which asks an expression
 PIECES = re.compile(r"\S+")
 BEARINGS = 0.1  # ems: the white at both ends of a word's advance
 LEAST, SIGN = 0.1, 0.3  # ems of ink; of a sign that is as broad as an ideograph
@@ -82,13 +79,13 @@ def atoms_of(text: str, skipped: Sequence[tuple[int, int]] = ()) -> list[Atom]:
     found: list[Atom] = []
     at = 0
     for begin, end in [*skipped, (len(text), len(text))]:
-        for formula in [*FORMULA.finditer(text, at, begin), None]:
-            last = formula.start() if formula else begin
-            for piece in PIECES.finditer(text, at, last):
+        spans = [(at + formula.start, at + formula.end) for formula in formulas_in(text[at:begin])]
+        for first, last in [*spans, (begin, begin)]:
+            for piece in PIECES.finditer(text, at, first):
                 found += _of_piece(text, piece.start(), piece.end())
-            if formula:
-                found.append(_of_formula(text, formula.start(), formula.end()))
-                at = formula.end()
+            if first < last:
+                found.append(_of_formula(text, first, last))
+            at = max(at, last)
         at = max(at, end)
     return [_glued(text, before, atom) for before, atom in zip([None, *found], found)]
 

@@ -4,8 +4,10 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
+
+Sides = Sequence[float]  # left, top, right, bottom, as others have them than this package
 
 
 class Box(NamedTuple):

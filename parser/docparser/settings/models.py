@@ -9,6 +9,7 @@ from typing import Any
 from pydantic import AliasChoices, Field, field_validator
 
 from docparser.settings.base import REPOSITORY, SettingsGroup
+from served_weights.catalog import DEFAULT_FILE
 from served_weights.settings import WeightSettings
 from served_weights.vlm import named
 from tool_errors import UsageError
@@ -79,7 +80,9 @@ class ModelSettings(SettingsGroup):
         description="Demo weights are used on cpu only.",
     )
     models_config: Path = Field(
-        default=REPOSITORY / "config" / "models.yaml", description="Maps a name in VLM_MODEL to its folder."
+        default=DEFAULT_FILE,
+        validation_alias=AliasChoices("MODELS_CONFIG", "models_config"),
+        description="The models and their arguments.",
     )
     vlm_model_name: str = Field(
         default_factory=lambda known: _served_name(known),
@@ -149,6 +152,11 @@ class ModelSettings(SettingsGroup):
     @classmethod
     def _without_slashes_at_the_end(cls, urls: str) -> str:
         return ",".join(url.strip().rstrip("/") for url in urls.split(",") if url.strip())
+
+    @field_validator("models_config")
+    @classmethod
+    def _as_the_launcher_reads_it(cls, path: Path) -> Path:
+        return REPOSITORY / path
 
     @property
     def vlm_urls(self) -> tuple[str, ...]:

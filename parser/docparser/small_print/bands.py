@@ -2,8 +2,8 @@
 """Blocks of print cut into bands of a few lines, enlarged where the print is small: for a VLM that loses its place in
 long paragraphs, as the demo weights do (docs/decisions/0304).
 
-A block of a page that was scanned askew is straightened first. A line is found by its ink: rows of a block's picture
-that have some, between rows that have none. Where descenders touch the ascenders below, the rows with least ink count.
+A block of a page that was scanned askew is straightened first. Its lines are found by their ink
+(``places.grids.bodies``).
 """
 
 from __future__ import annotations
@@ -15,23 +15,18 @@ import numpy as np
 from PIL import Image
 
 from docparser.page.question import Question
+from docparser.places.grids.bodies import INKED, NOISE, Body, between, bodies_in
 
 LINES = 4  # of a band
 ALONE = 5  # lines of a block that stays whole
-INKED = 60  # grey levels from the paper's
-NOISE = 0.001  # of a row's pixels
-TOUCHING = 0.2  # of the ink of a body's rows: where there is less, two lines touch
 X_HEIGHT = 13.0  # px that small print is enlarged to
 MOST_SCALE = 2.4
 X_HEIGHT_OF_LINE = 1 / 2.2  # of the ink from ascenders to descenders
-LETTERS = 8  # px; what is lower is no line of letters
 MOST_SKEW = 2.0  # degrees
 STEP = 0.1  # degrees
 SHARPER = 1.05  # times the profile of the block as it is: less is no skew
 POINTS = 20_000  # with ink, that a skew is found by
 QUALITY = 95  # of the JPEG of what is cut out
-
-Body = tuple[int, int]  # first row with ink, and the row after the last
 
 
 @dataclasses.dataclass(frozen=True)
@@ -55,7 +50,7 @@ class Band:
     def by_line(self) -> list[Question]:
         """Questions for each of its lines."""
         image, ink = picture_of(self.question), _ink(self.grey)
-        cuts = [0, *(_between(ink, above, below) for above, below in zip(self.bodies, self.bodies[1:])), image.height]
+        cuts = [0, *(between(ink, above, below) for above, below in zip(self.bodies, self.bodies[1:])), image.height]
         scale = _scale(self.x_height)
         return [
             _enlarged(self.question, image.crop((0, top, image.width, end)), scale) for top, end in zip(cuts, cuts[1:])
@@ -73,7 +68,7 @@ def find(image: np.ndarray) -> Bands:
         return Bands([(0, height)], scale)
     count = math.ceil(len(bodies) / LINES)
     starts = [round(number * len(bodies) / count) for number in range(1, count)]
-    cuts = [0, *(_between(ink, bodies[start - 1], bodies[start]) for start in starts), height]
+    cuts = [0, *(between(ink, bodies[start - 1], bodies[start]) for start in starts), height]
     return Bands(list(zip(cuts, cuts[1:])), scale)
 
 
@@ -131,49 +126,6 @@ def _ink(image: np.ndarray) -> np.ndarray:
 
 def _bodies(image: np.ndarray) -> list[Body]:
     return bodies_in(_ink(image), max(1, round(NOISE * image.shape[1])))
-
-
-def bodies_in(ink: np.ndarray, noise: int) -> list[Body]:
-    """Lines from top to bottom."""
-    inked = runs(ink > noise)
-    parted = [part for run in inked for part in _parted(ink, run)]
-    if not parted:
-        return []
-    usual = float(np.median([last - first for first, last in parted]))
-    lines: list[Body] = []
-    for first, last in parted:
-        # Dots and accents above their letters, underlines below.
-        low = last - first < 0.4 * usual or (bool(lines) and lines[-1][1] - lines[-1][0] < 0.4 * usual)
-        if lines and low and first - lines[-1][1] < 0.35 * usual:
-            lines[-1] = (lines[-1][0], last)
-        else:
-            lines.append((first, last))
-    return [line for line in lines if line[1] - line[0] >= LETTERS] or lines
-
-
-def _parted(ink: np.ndarray, run: Body) -> list[Body]:
-    """The lines of a run of inked rows: several, if they touch."""
-    first, last = run
-    rows = ink[first:last]
-    parts = [(first + top, first + end) for top, end in runs(rows > TOUCHING * rows.mean())]
-    heights = [end - top for top, end in parts]
-    if len(parts) < 2 or min(heights) < LETTERS / 2 or min(heights) < 0.5 * max(heights):
-        return [run]
-    cuts = [first, *(_between(ink, above, below) for above, below in zip(parts, parts[1:])), last]
-    return list(zip(cuts, cuts[1:]))
-
-
-def runs(inked: np.ndarray) -> list[Body]:
-    edges = np.flatnonzero(np.diff(np.concatenate(([0], inked.astype(np.int8), [0]))))
-    return [(int(first), int(last)) for first, last in zip(edges[::2], edges[1::2])]
-
-
-def _between(ink: np.ndarray, above: Body, below: Body) -> int:
-    """The middle of the rows with least ink between two lines."""
-    first, last = above[1] - 1, below[0] + 1
-    rows = ink[first:last]
-    least = np.flatnonzero(rows == rows.min())
-    return first + int(least[len(least) // 2])
 
 
 def bands_of(question: Question) -> list[Band]:

@@ -15,7 +15,8 @@ from PIL import Image, ImageOps
 
 from docparser.page.question import TEXT_PROMPT, Question
 from docparser.places.box import Grid, GridCell, PixelBox
-from docparser.small_print import bands, grid
+from docparser.places.grids import grid
+from docparser.small_print import bands
 
 X_HEIGHT = 22.0  # px that the print of a line is enlarged to
 MARGIN = 0.5  # lines of print, of paper around a line

@@ -14,7 +14,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from docparser.small_print.bands import Band, inked, joined, runs
+from docparser.places.grids.bodies import runs
+from docparser.small_print.bands import Band, inked, joined
 
 BLANK = 0.2  # of a line's height: white between two words is wider
 ROOM = 0.25  # of a line's height, that a line leaves besides the room for a blank and the next word

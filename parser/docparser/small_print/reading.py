@@ -22,15 +22,16 @@ from docparser.own_text.page_text import BlockText
 from docparser.own_text.truth import Doubt
 from docparser.page.question import TABLE_PROMPT, TEXT_PROMPT, BlockCalls, Question, Sampling, read_block
 from docparser.page.run import BlockReading
-from docparser.small_print import bands, cells, grid, lines
+from docparser.places.grids import grid
+from docparser.small_print import bands, cells, lines
 from docparser.small_print.bands import Band
 from docparser.vlm.client import Reply
 from docparser.vlm.repetition import BAND, TEXT
 
 Request = dict[str, Any]
 Join = Callable[[list[str]], str]  # of the texts of a block's parts
-Box = tuple[float, float, float, float]  # left, top, right, bottom in pixels of the page
-Said = Callable[[Sequence[Box]], list[BlockText]]
+# Of boxes (left, top, right, bottom in pixels of the page).
+Said = Callable[[Sequence[tuple[float, float, float, float]]], list[BlockText]]
 # Of captions.
 ABOVE = ("image", "chart")
 NEAR = 0.04  # of the page's height: between a figure and its caption

@@ -14,18 +14,20 @@ import cv2
 import numpy as np
 
 from docparser.contract.answers import NotedBlock
+from docparser.contract.schemas import ParseOptions
 from docparser.layout.served import LayoutServer
+from docparser.page.frozen import Known, freeze, frozen_block
 from docparser.page.notes import page_notes
-from docparser.page.provenance import Certainty
+from docparser.page.provenance import Certainty, Provenance
 from docparser.page.question import VlmCalls
-from docparser.page.run import PageReading, PageRun, Picture
+from docparser.page.run import PageReading, PageRun, PageTask, Picture
 from docparser.settings import Settings
 from docparser.vlm.client import Reply, VlmClient
 from docparser.vlm.repetition import PAGE
 from docparser.weights import pipeline_file, served_model
 from docparser.whole_page.recipe import FORMULA, SPOTTING, Recipe
 
-Box = tuple[int, int, int, int]  # left, top, right, bottom in pixels of the page
+PixelSides = tuple[int, int, int, int]  # left, top, right, bottom in pixels of the page
 # What is more than paragraphs, beginning with a line of its own but for tables. What has no end goes on to the text's.
 PIECES = re.compile(
     r"""(?P<table> <table\b (?:.*?</table>|.*) )
@@ -41,9 +43,6 @@ SIGNS = ("$", "\\[", "\\(", "\\begin")
 NUMBER = r"[ ]{0,3}(-?[0-9]{1,9}(?:\.[0-9]{1,9})?)[ ]{0,3}"
 SPOT = re.compile(rf"\({NUMBER},{NUMBER}\)[ ]{{0,3}},[ ]{{0,3}}\({NUMBER},{NUMBER}\)")
 QUALITY = 95  # of the JPEG that is sent: letters keep their edges, at a fraction of a PNG's bytes
-# Keywords of the pipeline, and fields of a chat completion. What nobody asks for is as models.yaml has it.
-SAMPLING = ("temperature", "top_p", "repetition_penalty")
-LIMITS = ("min_pixels", "max_pixels")
 COLOR = (0, 96, 255)  # of the boxes, blue first
 
 
@@ -54,21 +53,20 @@ class WholePageBlock:
 
     label: str
     content: str
-    box: Box
+    box: PixelSides
     title_level: int | None = None
 
-    def frozen(self) -> dict[str, Any]:
-        """As ``page/frozen`` has blocks."""
-        fields = {"label": self.label, "bbox": list(self.box), "content": self.content, "title_level": self.title_level}
-        return {**fields, "group_id": None, "polygon_points": None, "image": None}
+    def frozen(self, certainty: Certainty | None) -> dict[str, Any]:
+        known = Known(Provenance(certainty))
+        return frozen_block(self.label, self.box, known, content=self.content, title_level=self.title_level)
 
 
-def blocks_of(markdown: str, page: Box) -> list[WholePageBlock]:
+def blocks_in(markdown: str, page: PixelSides) -> list[WholePageBlock]:
     """In reading order. Each has the box of the page, since Markdown says no places."""
     return list(_blocks(_bare(markdown), page))
 
 
-def formula_of(latex: str, page: Box) -> list[WholePageBlock]:
+def formula_of(latex: str, page: PixelSides) -> list[WholePageBlock]:
     """The answer of a page that is one formula, whose signs it may leave out."""
     text = _bare(latex)
     if not text:
@@ -83,7 +81,7 @@ def _bare(answer: str) -> str:
     return fenced[1].strip() if fenced else text
 
 
-def _blocks(markdown: str, page: Box) -> Iterator[WholePageBlock]:
+def _blocks(markdown: str, page: PixelSides) -> Iterator[WholePageBlock]:
     at = 0
     for piece in PIECES.finditer(markdown):
         yield from _paragraphs(markdown[at : piece.start()], page)
@@ -104,7 +102,7 @@ def _blocks(markdown: str, page: Box) -> Iterator[WholePageBlock]:
     yield from _paragraphs(markdown[at:], page)
 
 
-def _paragraphs(text: str, page: Box) -> Iterator[WholePageBlock]:
+def _paragraphs(text: str, page: PixelSides) -> Iterator[WholePageBlock]:
     for paragraph in BLANK.split(text):
         if paragraph.strip():
             yield WholePageBlock("text", paragraph.strip("\n").rstrip(), page)
@@ -142,7 +140,7 @@ def texts_of(answer: str, ends: int, size: tuple[int, int]) -> tuple[list[WholeP
     return blocks, f"of what the VLM spotted there are {words}" if words else None
 
 
-def _box_of(corners: list[float], ends: int, size: tuple[int, int]) -> Box | None:
+def _box_of(corners: list[float], ends: int, size: tuple[int, int]) -> PixelSides | None:
     """The box in pixels, cut to the page; None where nothing of it is left."""
     left, right = sorted(_pixel(corner, ends, size[0]) for corner in corners[0::2])
     top, bottom = sorted(_pixel(corner, ends, size[1]) for corner in corners[1::2])
@@ -169,47 +167,51 @@ class WholePageReader:
     def warm_up(self) -> None:
         """Nothing is slower the first time."""
 
-    def read(self, page: np.ndarray, options: dict[str, Any], run: PageRun) -> PageReading:
-        task = options.get("prompt_label") or self._recipe.usual
-        request = self._request(page, task, options)
-        call = run.calling(self.vlm.start(f"{run.request_id}-b0", lambda calls: calls.one(request, PAGE)))
+    def read(self, task: PageTask, run: PageRun) -> PageReading:
+        page, options = task.picture, task.options
+        label = options.promptLabel or self._recipe.usual
+        request = self._request(page, label, options)
+        call = run.calling(self.vlm.start(f"{task.request_id}-b0", lambda calls: calls.one(request, PAGE)))
         try:
-            reply = run.replies({0: call})[0]
+            replied = run.replies({0: call})
         finally:
             run.end_calls()
+        reply = replied.replies[0]
         height, width = page.shape[:2]
-        blocks, troubles = self._blocks(task, reply, (width, height))
-        frozen = {
+        blocks, troubles = self._blocks(label, reply, (width, height))
+        found = {
             "width": width,
             "height": height,
             "page_count": None,
-            "model_settings": settings_of(task, options),
-            "imgs_in_doc": [],
+            "model_settings": settings_of(label, options),
             "layout_det_res": None,
             "doc_preprocessor_res": None,
-            "blocks": [
-                block.frozen() | {"certainty": certainty and dataclasses.asdict(certainty)}
-                for block, certainty in zip(blocks, self._certainties(reply, len(blocks)))
-            ],
-            "spotting_res": spotting_of(blocks) if task == SPOTTING else {},
+            "spotting_res": spotting_of(blocks) if label == SPOTTING else {},
         }
+        certainties = self._certainties(reply, len(blocks))
         return PageReading(
-            frozen,
+            freeze(found, [], [block.frozen(certain) for block, certain in zip(blocks, certainties)]),
             _block_notes(reply, troubles, len(blocks)),
             page_notes(page, None, [reply.text], squeezed=True),
             functools.partial(drawn, page, blocks),
+            replied.answered,
+            replied.tokens,
+            replied.waited_s,
         )
 
-    def _request(self, image: np.ndarray, task: str, predict: dict[str, Any]) -> dict[str, Any]:
-        """The fields of a chat completion but for the model."""
-        bounds = {name: predict[name] for name in LIMITS if predict.get(name) is not None}
-        url = data_url(image, min(self._recipe.max_pixels, bounds.get("max_pixels") or self._recipe.max_pixels))
+    def _request(self, image: np.ndarray, task: str, options: ParseOptions) -> dict[str, Any]:
+        """The fields of a chat completion but for the model. What nobody asks for is as models.yaml has it."""
+        bounds = _said(min_pixels=options.minPixels, max_pixels=options.maxPixels)
+        url = data_url(image, min(self._recipe.max_pixels, options.maxPixels or self._recipe.max_pixels))
         picture = {"type": "image_url", "image_url": {"url": url}}
         text = {"type": "text", "text": self._recipe.prompts[task]}
+        sampling = _said(
+            temperature=options.temperature, top_p=options.topP, repetition_penalty=options.repetitionPenalty
+        )
         return {
             "messages": [{"role": "user", "content": [picture, text]}],
-            "max_tokens": predict.get("max_new_tokens") or self._recipe.max_tokens,
-            **{name: predict[name] for name in SAMPLING if predict.get(name) is not None},
+            "max_tokens": options.maxNewTokens or self._recipe.max_tokens,
+            **sampling,
             **({"mm_processor_kwargs": bounds} if bounds else {}),
         }
 
@@ -224,8 +226,12 @@ class WholePageReader:
         """The answer's blocks, and what is wrong with their places."""
         if task == SPOTTING:
             return texts_of(reply.text, self._recipe.places, size)
-        read = formula_of if task == FORMULA else blocks_of
+        read = formula_of if task == FORMULA else blocks_in
         return read(reply.text, (0, 0, *size)), None
+
+
+def _said(**values: float | None) -> dict[str, float]:
+    return {name: value for name, value in values.items() if value is not None}
 
 
 def data_url(image: np.ndarray, most_pixels: int) -> str:
@@ -239,7 +245,7 @@ def data_url(image: np.ndarray, most_pixels: int) -> str:
     return f"data:image/jpeg;base64,{base64.b64encode(data.tobytes()).decode('ascii')}"
 
 
-def settings_of(task: str, predict: dict[str, Any]) -> dict[str, Any]:
+def settings_of(task: str, options: ParseOptions) -> dict[str, Any]:
     """``model_settings`` of a prunedResult, with PaddleX's names; ``prompt_label`` is how the page was read."""
     return {
         "use_doc_preprocessor": False,
@@ -247,9 +253,9 @@ def settings_of(task: str, predict: dict[str, Any]) -> dict[str, Any]:
         "use_chart_recognition": False,
         "use_seal_recognition": False,
         "use_ocr_for_image_block": False,
-        "format_block_content": bool(predict.get("format_block_content")),
+        "format_block_content": bool(options.formatBlockContent),
         "merge_layout_blocks": False,
-        "markdown_ignore_labels": predict.get("markdown_ignore_labels") or [],
+        "markdown_ignore_labels": options.markdownIgnoreLabels or [],
         "prompt_label": task,
     }
 

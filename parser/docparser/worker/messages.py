@@ -7,7 +7,7 @@ import dataclasses
 from collections.abc import Mapping
 
 from docparser.contract.answers import Note, NotedBlock
-from docparser.contract.options import AnswerOptions, PageOptions, RestructureOptions
+from docparser.contract.schemas import OutputOptions, ParseOptions
 from docparser.documents.spool import Document
 
 
@@ -21,16 +21,15 @@ class CountPages:
 @dataclasses.dataclass(frozen=True)
 class ParsePage:
     """Answer: ParsedPage. ``index`` counts from 0; ``request_id`` goes to the VLM with each call. ``early``: PartOfPage
-    may come before the answer. ``small_print``: how blocks are read (``small_print``). ``text_layer``: what the page's
-    own text is for. ``trace``: see ``traces``."""
+    may come before the answer. ``small_print``: how blocks are read (``small_print``). ``trace``: see ``traces``.
+    Options that the service has defaults for are settled."""
 
     document: Document
     index: int
-    options: PageOptions
+    options: ParseOptions
     request_id: str = ""
     early: bool = False
     small_print: bool = False
-    text_layer: str = "off"
     trace: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
 
@@ -54,11 +53,10 @@ class ParsedPage:
 
 @dataclasses.dataclass(frozen=True)
 class JoinPages:
-    """Answer: the entries' texts as JSON, one per page, of pages that were parsed with ``restructure`` set."""
+    """Answer: the entries' texts as JSON, one per page, of pages that were parsed with ``restructurePages``."""
 
     frozen: list[dict[str, bytes]]
-    answer: AnswerOptions
-    restructure: RestructureOptions
+    options: OutputOptions
 
 
 @dataclasses.dataclass(frozen=True)

@@ -18,6 +18,7 @@ from typing import Any
 from docparser import traces
 from docparser.contract.answers import NotedBlock
 from docparser.documents.limits import DocumentLimits
+from docparser.documents.page import Page
 from docparser.documents.reader import DocumentReader
 from docparser.errors import Abandoned, BoundExceeded, ParserError, UnreadableText
 from docparser.layout.served import LayoutServer
@@ -25,12 +26,11 @@ from docparser.own_text.page_text import OwnText
 from docparser.page.early_text import EarlyText
 from docparser.page.entry import encoded, pictures
 from docparser.page.frozen import pictures_of, stored, without_pictures
-from docparser.page.run import BlockReading, PageCancelled, PageReader, PageReading, PageRun
+from docparser.page.run import BlockReading, PageCancelled, PageReader, PageReading, PageRun, PageTask
 from docparser.sandbox.pool import Cancelled as ChildCancelled
 from docparser.sandbox.pool import ChildPool, JobHandle
 from docparser.sandbox.process import Bounds, Reach, Zygote
 from docparser.settings import Settings
-from docparser.small_print.grid import find as find_grid
 from docparser.small_print.reading import SMALL_PRINT
 from docparser.vlm.client import VlmClient
 from docparser.weights import reads_whole_pages
@@ -171,10 +171,8 @@ class PageWork:
     def _do_page(
         self, number: int, task: ParsePage, hold: Hold, report: Callable[[object], None], cancelled_by: CancelledBy
     ) -> ParsedPage:
-        request_id = f"{task.request_id}-p{task.index + 1}"
-        reading = SMALL_PRINT if task.small_print else BlockReading()
-        run = PageRun(request_id, hold.lent, reading, task.options.answer.places, find_grid)
-        if task.early and task.options.restructure is None:
+        run = PageRun(hold.lent)
+        if task.early and not task.options.restructurePages:
             run.listener = self._early(number, task, run, report)
         cancelled_by(run.cancel)
         try:
@@ -190,27 +188,25 @@ class PageWork:
 
     def _parse_page(self, task: ParsePage, run: PageRun, hold: Hold) -> ParsedPage:
         clock = _Clock()
-        own_text = task.text_layer != "off"
+        own_text = task.options.textLayer != "off"
         with traces.span("render"):
             read = hold.read(
                 lambda how: self._reader.read_page(task.document, task.index, how, own_text=own_text),
                 lambda: run.cancelled,
             )
         image = read.pixels
-        if read.characters is not None:
-            run.own_text, run.text_layer = OwnText(read.characters, image), task.text_layer
         clock.lap("read")
         run.check()
         height, width = image.shape[:2]
         self._count(width * height)
         try:
-            page = self._pages.read(image, task.options.predict, run)
+            page = self._pages.read(_page_task(task, read), run)
             clock.lap("parse")
             with traces.span("write"):
-                entry = pictures(page.drawn(), image, max_side=self._max_side) if task.options.answer.visualize else {}
+                entry = pictures(page.drawn(), image, max_side=self._max_side) if task.options.visualize else {}
                 frozen = None
-                if task.options.restructure is None:
-                    data = self._read(task, page, entry, run)
+                if not task.options.restructurePages:
+                    data = self._entry(task, page, entry, run)
                 else:
                     frozen = stored(page.frozen)
                     data = to_json(entry)
@@ -219,16 +215,16 @@ class PageWork:
             self._count(-width * height)
         parse_s = clock.seconds.pop("parse")
         page_notes = read.notes + page.page_notes
-        blocks_s = max(0.0, parse_s - run.layout_s - run.waited_s)
-        clock.seconds |= {"layout": run.layout_s, "vlm": run.waited_s, "blocks": blocks_s}
+        blocks_s = max(0.0, parse_s - page.layout_s - page.waited_s)
+        clock.seconds |= {"layout": page.layout_s, "vlm": page.waited_s, "blocks": blocks_s}
         return ParsedPage(
-            data, width, height, run.answered, page.block_notes, clock.seconds, frozen, run.tokens, page_notes
+            data, width, height, page.answered, page.block_notes, clock.seconds, frozen, page.tokens, page_notes
         )
 
     def _early(self, number: int, task: ParsePage, run: PageRun, report: Callable[[object], None]) -> EarlyText:
         what = f"file: page {task.index + 1}: reading the VLM's first answers"
         return EarlyText(
-            task.options.answer,
+            task.options,
             lambda part: self._children.run("part", part, what, call=run.child).decode(),
             lambda offset, text: report(PartOfPage(number, offset, text)),
         )
@@ -237,16 +233,16 @@ class PageWork:
         with self._lock:
             self.pixels += pixels
 
-    def _read(self, task: ParsePage, read: PageReading, entry: dict, run: PageRun) -> bytes:
+    def _entry(self, task: ParsePage, read: PageReading, entry: dict, run: PageRun) -> bytes:
         """The page's entry, whose pictures are in ``entry``. What is too large of it, but for its text, is noted."""
-        options, number = task.options.answer, task.index + 1
-        images = encoded(pictures_of(read.frozen), self._max_side) if options.markdown_images else None
+        options, number = task.options, task.index + 1
+        images = encoded(pictures_of(read.frozen), self._max_side) if options.returnMarkdownImages else None
         page = ReadPage(without_pictures(read.frozen), number, options, self._max_side)
         name = f"file: page {number}"
         further = {}
         with run.without_cpu():
             text = self._children.run("read", page, f"{name}: reading the VLM's answers", call=run.child)
-            if options.docx:
+            if options.wants_word:
                 whole = dataclasses.replace(page, frozen=read.frozen)
                 if file := self._further("word", whole, f"{name}: outputFormats: docx", read.block_notes, run):
                     further["exports"] = {"docx": file}
@@ -272,7 +268,7 @@ class PageWork:
         job: JoinFrozen | JoinSent
         if isinstance(task, JoinPages):
             name, count = "join", len(task.frozen)
-            job = JoinFrozen(task.frozen, task.answer, task.restructure, self._max_side)
+            job = JoinFrozen(task.frozen, task.options, self._max_side)
         else:
             name, count = "join_sent", task.pages
             job = JoinSent(task.body, task.most, self._max_side)
@@ -280,6 +276,17 @@ class PageWork:
             return self._children.run(name, job, "pages: joining them", pages=count, call=call).split(b"\n")
         except ChildCancelled:
             raise Abandoned("Nobody waits for these pages any more.") from None
+
+
+def _page_task(task: ParsePage, read: Page) -> PageTask:
+    own = None if read.characters is None else OwnText(read.characters, read.pixels)
+    return PageTask(
+        read.pixels,
+        task.options,
+        SMALL_PRINT if task.small_print else BlockReading(),
+        own or None,  # an empty one is none
+        f"{task.request_id}-p{task.index + 1}",
+    )
 
 
 class _Clock:

@@ -15,15 +15,13 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from docparser.contract.answers import PageEntry
-from docparser.contract.options import AnswerOptions, RestructureOptions, answer_options, restructure_options
-from docparser.contract.schemas import RestructureRequest
+from docparser.contract.schemas import OutputOptions, RestructureRequest
 from docparser.errors import InvalidRequest
 from docparser.outline import TITLES, Title, levels, side
 from docparser.page import provenance
 from docparser.page.early_text import PagePart
 from docparser.page.entry import docx_export, encode_jpeg, page_entry
-from docparser.page.frozen import Page, from_client, put_images_back, restored, thaw, with_own_pictures
-from docparser.page.ground import Ground
+from docparser.page.frozen import Known, Page, from_client, put_images_back, restored, thaw, with_own_pictures
 from docparser.page.paddlex_private import restructured
 from docparser.page.provenance import Provenance
 from docparser.worker import sent_pages
@@ -36,7 +34,7 @@ class ReadPage:
 
     frozen: dict[str, Any]
     number: int
-    answer: AnswerOptions
+    options: OutputOptions
     max_side: int
     drawn_on: np.ndarray | None = None
 
@@ -46,8 +44,7 @@ class JoinFrozen:
     """The files of pages that were frozen with their answers; output: an entry in each line."""
 
     pages: list[dict[str, bytes]]
-    answer: AnswerOptions
-    restructure: RestructureOptions
+    options: OutputOptions
     max_side: int
 
 
@@ -64,10 +61,15 @@ class JoinSent:
 def read_page(args: dict[str, Any], source: BinaryIO, sink: BinaryIO) -> None:
     """Output: the page's part of an entry, without pictures and Word file; the object with its Markdown comes last."""
     task: ReadPage = pickle.load(source)
-    text_only = dataclasses.replace(task.answer, markdown_images=False, docx=False)
-    entry = page_entry(thaw(task.frozen, task.number - 1), task.number, text_only, max_side=task.max_side)
+    page = thaw(task.frozen, task.number - 1)
+    entry = page_entry(page, task.number, text_only(task.options), max_side=task.max_side)
     last = {"markdown": entry["markdown"]}
     sink.write(to_json({key: value for key, value in entry.items() if key not in last} | last))
+
+
+def text_only(options: OutputOptions) -> OutputOptions:
+    """For an entry whose pictures and Word file are added separately."""
+    return options.model_copy(update={"returnMarkdownImages": False, "outputFormats": None})
 
 
 def read_part(args: dict[str, Any], source: BinaryIO, sink: BinaryIO) -> None:
@@ -95,13 +97,11 @@ def join_frozen(args: dict[str, Any], source: BinaryIO, sink: BinaryIO) -> None:
     pages = [thaw(restored(files), index) for index, files in enumerate(task.pages)]
     joined = _join(
         [page.result for page in pages],
-        [known for page in pages for known in page.provenance],
-        [rows for page in pages for rows in page.heads],
-        [ground for page in pages for ground in page.grounds or [None] * len(page.heads)],
-        task.restructure,
+        [known for page in pages for known in page.known],
+        task.options,
     )
     _write(
-        sink, (page_entry(page, number, task.answer, max_side=task.max_side) for number, page in enumerate(joined, 1))
+        sink, (page_entry(page, number, task.options, max_side=task.max_side) for number, page in enumerate(joined, 1))
     )
 
 
@@ -113,56 +113,57 @@ def join_sent(args: dict[str, Any], source: BinaryIO, sink: BinaryIO) -> None:
 
 def _sent_entries(request: RestructureRequest, max_side: int) -> list[PageEntry]:
     """The entries of the pages. Raises InvalidRequest for what is no page."""
-    answer, restructure = answer_options(request, visualize=False), restructure_options(request)
-    text_only = dataclasses.replace(answer, docx=False, markdown_images=False)
     pages = [(page.prunedResult, page.markdownImages or {}) for page in request.pages]
     try:
-        sent = with_own_pictures(pages) if restructure.concatenate_pages else pages
+        sent = with_own_pictures(pages) if request.concatenatePages else pages
         images = [images for _, images in sent]
-        if restructure.concatenate_pages:
+        if request.concatenatePages:
             images = [{path: picture for page in images for path, picture in page.items()}]
         results = [from_client(pruned, index) for index, (pruned, _) in enumerate(sent)]
-        of_blocks = [Provenance.sent(block) for pruned, _ in sent for block in pruned["parsing_res_list"]]
-        joined = _join(results, of_blocks, [0] * len(of_blocks), [None] * len(of_blocks), restructure)
-        entries = [page_entry(page, number, text_only, max_side=max_side) for number, page in enumerate(joined, 1)]
+        known = [Known(Provenance.sent(block)) for pruned, _ in sent for block in pruned["parsing_res_list"]]
+        joined = _join(results, known, request)
+        options = text_only(request)
+        entries = [page_entry(page, number, options, max_side=max_side) for number, page in enumerate(joined, 1)]
     except (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError) as exc:
         raise InvalidRequest(
             f"pages: prunedResult is not that of an answer of /layout-parsing ({type(exc).__name__}: {exc})"
         ) from None
     for number, (entry, page, pictures) in enumerate(zip(entries, joined, images, strict=True), 1):
-        if answer.markdown_images and pictures:
+        if request.returnMarkdownImages and pictures:
             entry["markdown"]["images"] = pictures
-        if answer.docx:
+        if request.wants_word:
             put_images_back(page.result, pictures)
             entry["exports"] = {"docx": docx_export(page.result, number)}
     return entries
 
 
-def _join(
-    pages: list,
-    of_blocks: list[Provenance],
-    heads: list[int],
-    grounds: list[Ground | None],
-    options: RestructureOptions,
-) -> list[Page]:
-    """The results (or ``{"res": prunedResult}``) of all pages of a document, joined as ``options`` say, with what is
-    told of all their blocks: how their texts came about, how many rows of tables are heads, and what their places are
-    found by."""
+def _join(pages: list, known: list[Known], options: OutputOptions) -> list[Page]:
+    """The results (or ``{"res": prunedResult}``) of all pages of a document, joined as ``options`` say. ``known``: of
+    all their blocks."""
     results = restructured(
         pages,
-        merge_tables=options.merge_tables,
-        relevel_titles=options.relevel_titles,
-        concatenate_pages=options.concatenate_pages,
+        merge_tables=options.mergeTables,
+        relevel_titles=options.relevelTitles,
+        concatenate_pages=isinstance(options, RestructureRequest) and options.concatenatePages,
     )
-    known = provenance.joined([block for result in results for block in result["parsing_res_list"]], of_blocks)
-    found: Iterable[dict[int, int] | None] = outlines(results) if options.relevel_titles else [None] * len(results)
-    pages_joined = []
-    for result, outline in zip(results, found, strict=True):
-        ids = [block.global_block_id for block in result["parsing_res_list"]]
+    blocks = [block for result in results for block in result["parsing_res_list"]]
+    origins = provenance.joined(blocks, [one.provenance for one in known])
+    levels_by_page = outlines(results) if options.relevelTitles else [{}] * len(results)
+
+    def now(block: Any, level: int) -> Known:
+        before = known[block.global_block_id]
         # A table that went on from the page before has no text left, and no rows.
-        rows = [heads[own] if block.content else 0 for own, block in zip(ids, result["parsing_res_list"], strict=True)]
-        pages_joined.append(Page(result, [known[own] for own in ids], rows, outline, [grounds[own] for own in ids]))
-    return pages_joined
+        rows = before.head_rows if block.content else 0
+        return Known(origins[block.global_block_id], rows, before.ground, level)
+
+    return [
+        Page(
+            result,
+            [now(block, levels_of.get(place, 0)) for place, block in enumerate(result["parsing_res_list"])],
+            outlined=options.relevelTitles,
+        )
+        for result, levels_of in zip(results, levels_by_page, strict=True)
+    ]
 
 
 def outlines(results: Iterable[Any]) -> list[dict[int, int]]:

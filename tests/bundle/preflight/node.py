@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 from bundle.preflight import driver
@@ -39,7 +40,7 @@ class Node(Machine):
     `calls` are the commands so far."""
 
     def __init__(self, folder: Path, sample: str | None, **values: str) -> None:
-        self.free, self.lacks, self.calls = True, list[str](), list[tuple[str, ...]]()
+        self.port_error, self.lacks, self.calls = 0, list[str](), list[tuple[str, ...]]()
         super().__init__({"NPU_IDS": "0-1", "MODELS_DIR": str(folder / "models"), **values}, folder)
         for name, text in FILES.items():
             self.put(name, text)
@@ -109,8 +110,8 @@ class Node(Machine):
     def same_disk(self, one: Path, other: Path) -> bool:
         return one == other
 
-    def port_is_free(self, host: str, port: int) -> bool:
-        return self.free
+    def port_trouble(self, host: str, port: int) -> OSError | None:
+        return OSError(self.port_error, os.strerror(self.port_error)) if self.port_error else None
 
 
 def by_check(machine: Machine) -> dict[str, Finding]:

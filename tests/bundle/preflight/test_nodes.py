@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import shutil
@@ -159,7 +160,7 @@ def test_a_machine_without_npu(tmp_path: Path):
         (lambda node: node.values.update({"NPU_IDS": "0-1x"}), "NPU_IDS", "FAIL", "NPU_IDS is '0-1x'"),
         (lambda node: node.values.update({"NPU_IDS": "1,0"}), "NPU_IDS", "FAIL", "ascending"),
         (lambda node: node.values.update({"NPU_IDS": "0,1"}), "NPU_IDS", "FAIL", "no compose fragment for 0,1"),
-        (lambda node: setattr(node, "free", False), "port", "FAIL", "8080 on 127.0.0.1 is taken"),
+        (lambda node: setattr(node, "port_error", errno.EADDRINUSE), "port", "FAIL", "8080 on 127.0.0.1 is taken"),
         (lambda node: node.values.update({"PARSER_BIND": "0.0.0.0"}), "keys", "FAIL", "there are no keys"),
         (lambda node: node.values.update({"PARSER_API_KEYS": "mysecret"}), "keys", "FAIL", "entry 1 is no hash"),
         (lambda node: node.values.update({"PARSER_MEM_LIMIT": "much"}), "memory", "FAIL", "PARSER_MEM_LIMIT is 'much'"),

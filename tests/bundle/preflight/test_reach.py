@@ -3,19 +3,37 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from pathlib import Path
 
 import pytest
 
+from bundle import ports
 from bundle.preflight.machine import Finding
 from tests.bundle.preflight.node import Node, by_check
 
 
-def test_a_port_that_our_own_parser_holds(tmp_path: Path):
+@pytest.mark.parametrize("number", [errno.EADDRINUSE, errno.EACCES])
+def test_a_port_that_our_own_parser_holds(tmp_path: Path, number: int):
     node = Node(tmp_path, "a3")
-    node.free = False
+    node.port_error = number
     node.answers["docker", "compose"] = '{"State":"running"}\n'
     assert by_check(node)["port"] == Finding("PASS", "port", "8080 on 127.0.0.1 is our parser's")
+
+
+@pytest.mark.parametrize(
+    ("number", "level", "found"),
+    [
+        (errno.EADDRNOTAVAIL, "FAIL", "nobody can listen on 10.0.0.9 here (Cannot assign requested address)"),
+        (errno.EAFNOSUPPORT, "FAIL", "nobody can listen on 10.0.0.9 here (Address family not supported by protocol)"),
+        (errno.EACCES, "WARN", "this user may not listen on 80, so whether it is free on 10.0.0.9 is not known"),
+    ],
+)
+def test_a_port_that_is_not_taken_and_cannot_be_listened_on(tmp_path: Path, number: int, level: str, found: str):
+    node = Node(tmp_path, "a3", PARSER_BIND="10.0.0.9", PARSER_PORT="80", PARSER_AUTH="off")
+    node.port_error = number
+    assert (by_check(node)["port"].level, by_check(node)["port"].found) == (level, found)
 
 
 @pytest.mark.parametrize(
@@ -44,3 +62,16 @@ def test_keys_in_the_parsers_volume(tmp_path: Path):
     assert run[run.index("--pull") + 1] == "never", "a parser that is not there is nobody's else"
     node.values = {**node.values, "COMPOSE_PROJECT_NAME": "mine"}
     assert by_check(node)["keys"].found == "2 in the volume mine_parser-state"
+
+
+def test_why_a_port_cannot_be_listened_on(monkeypatch: pytest.MonkeyPatch):
+    """203.0.113.9 is nobody's; without IPv6 there is not even a socket."""
+    error = ports.trouble("203.0.113.9", 18080)
+    assert error is not None and error.errno == errno.EADDRNOTAVAIL
+
+    def refused(family: int, _: int) -> None:
+        raise OSError(errno.EAFNOSUPPORT, os.strerror(errno.EAFNOSUPPORT))
+
+    monkeypatch.setattr(ports.socket, "socket", refused)
+    error = ports.trouble("::1", 18080)
+    assert error is not None and error.errno == errno.EAFNOSUPPORT

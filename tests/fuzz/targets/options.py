@@ -11,7 +11,6 @@ from pydantic import ValidationError
 
 from docparser.contract import strict_json
 from docparser.contract.chat import ChatRequest
-from docparser.contract.options import page_options
 from docparser.contract.schemas import LABELS, VLM_EXTRA_ARGS, ParseRequest, RestructureRequest, describe_errors
 from docparser.documents import intake
 from docparser.errors import InvalidDocument, InvalidJob, InvalidRequest
@@ -78,8 +77,7 @@ def parse(body: dict[str, Any]) -> None:
             error_response(422, describe_errors(error.errors()))
             continue
         if isinstance(options, ParseRequest):
-            made = page_options(options, visualize_by_default=True)
-            numbers = [made.predict[name] for name in ("temperature", "top_p", "repetition_penalty")]
+            numbers = (options.temperature, options.topP, options.repetitionPenalty)
             if any(number is not None and not abs(number) < float("inf") for number in numbers):
                 raise Broken("what goes to the VLM as a number is one that JSON can hold")
 

@@ -111,7 +111,7 @@ def picture() -> Path:
 
 def check_pdf(pruned: dict[str, Any]) -> None:
     sink = io.BytesIO()
-    searchable_pdf.write(Source(picture(), "PNG"), [(1, pruned)], sink)
+    searchable_pdf.write(Source(picture(), "PNG"), [(1, {"prunedResult": pruned})], sink)
     pdf = pypdfium2.PdfDocument(sink.getvalue())
     if len(pdf) != 1:
         raise Broken("the PDF has the page")

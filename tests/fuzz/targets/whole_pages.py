@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from docparser.whole_page.reader import WholePageBlock, blocks_of, formula_of, texts_of
+from docparser.whole_page.reader import WholePageBlock, blocks_in, formula_of, texts_of
 from tests.fuzz.choices import Choices
 from tests.fuzz.verdict import Broken
 
@@ -34,7 +34,7 @@ def target(data: bytes) -> None:
     spotted, troubles = texts_of(text, 1 + choices.below(2000), size)
     if not isinstance(troubles, str | None):
         raise Broken("troubles are told in words")
-    for blocks in (spotted, blocks_of(text, page), formula_of(text, page)):
+    for blocks in (spotted, blocks_in(text, page), formula_of(text, page)):
         check(blocks, text, size)
 
 

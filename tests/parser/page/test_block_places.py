@@ -18,7 +18,6 @@ from docparser.page.ground import Ground, ground_of_lines, ground_of_table, grou
 from docparser.page.places import places_of
 from docparser.places.box import Box
 from docparser.places.ink import lines_in
-from docparser.small_print import grid
 from tests.support.fonts import font
 
 HIGH, WIDE = 20, 10  # px of a line, and of a letter
@@ -124,7 +123,7 @@ def table_ground() -> Ground | None:
             draw.text((column + 12, row + 8), "12.5", font=font(20), fill=0)
     page = np.full((500, 600), 255, np.uint8)
     page[100:260, 50:510] = np.asarray(picture)
-    return ground_of_table(page, [50, 100, 510, 260], grid.find)
+    return ground_of_table(page, [50, 100, 510, 260])
 
 
 def rows(*texts: str) -> str:

@@ -9,6 +9,7 @@ import io
 import json
 import pickle
 import random
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
@@ -16,14 +17,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from docparser.contract.options import AnswerOptions
+from docparser.contract.schemas import OutputOptions, ParseOptions
 from docparser.http.dialects.openai_completion import PageText
 from docparser.vlm.client import Reply
 from docparser.vlm.failures import BlockNote
 
 Box = tuple[str, int, int, int, int]  # label and corners, in pixels of a page of 800 x 1000
-PLAIN = AnswerOptions(prettify=False, formula_numbers=False, markdown_images=False, visualize=False, docx=False)
-PRETTY = AnswerOptions(prettify=True, formula_numbers=True, markdown_images=False, visualize=False, docx=False)
+PLAIN = OutputOptions(prettifyMarkdown=False, returnMarkdownImages=False)
+PRETTY = OutputOptions(showFormulaNumber=True, returnMarkdownImages=False)
 TABLE = "<fcel>a<fcel>[F2]<nl><fcel>b<fcel>c<nl>"
 FAILED = Reply("", BlockNote("failed", "the server failed"))
 CUT = Reply("a text that ends amid", BlockNote("length", "it is too long"))
@@ -32,11 +33,11 @@ CUT = Reply("a text that ends amid", BlockNote("length", "it is too long"))
 class Page:
     """A page from its layout on; the answers come in the order of ``order``, by the number of the question."""
 
-    def __init__(self, boxes: list[Box], replies: dict[int, Reply], order: Any, answer: AnswerOptions, **said: Any):
+    def __init__(self, boxes: list[Box], replies: dict[int, Reply], order: Any, answer: OutputOptions, **said: Any):
         from docparser.page.answers import Answers
-        from docparser.page.blocks import blocks_of
+        from docparser.page.blocks import page_blocks
         from docparser.page.early_text import EarlyText
-        from docparser.page.frozen import freeze
+        from docparser.page.frozen import Known, freeze, frozen_blocks
         from docparser.page.paddlex_private import gather_imgs
 
         self.answer, self.told = answer, list[str]()
@@ -62,7 +63,7 @@ class Page:
             "markdown_ignore_labels": said.get("ignored", []),
         }
         figures = gather_imgs(image, found)
-        blocks = blocks_of(image, {"boxes": found}, figures, settings, {"layout_shape_mode": "rect"})
+        blocks = page_blocks(image, found, figures, settings, ParseOptions(layoutShapeMode="rect"))
         early = EarlyText(answer, self._write, self._tell)
         early.laid_out(blocks, frozenset(), settings, 800)
         asked = list(blocks.questions)
@@ -73,7 +74,9 @@ class Page:
             early.answered(there)
         answers = Answers.of(blocks, {number: reply.text for number, reply in there.items()})
         data = {"page_count": None, "width": 800, "height": 1000, "doc_preprocessor_res": None, "layout_det_res": None}
-        self._frozen = freeze({**data, "model_settings": settings}, blocks, figures, answers, {}, {})
+        self._frozen = freeze(
+            {**data, "model_settings": settings}, figures, frozen_blocks(blocks, defaultdict(Known)), answers
+        )
 
     def _write(self, part: Any) -> str:
         from docparser.worker.text_jobs import read_part
@@ -175,7 +178,7 @@ def shuffled(seed: int, count: int) -> list[int]:
 
 @pytest.mark.parametrize("answer", [PLAIN, PRETTY], ids=["plain", "pretty"])
 @pytest.mark.parametrize("name", PAGES)
-def test_the_parts_of_a_page_are_its_text(name: str, answer: AnswerOptions):
+def test_the_parts_of_a_page_are_its_text(name: str, answer: OutputOptions):
     from docparser.http.dialects.openai_completion import _markdown
 
     boxes, replies, said = PAGES[name]
@@ -192,7 +195,7 @@ def test_the_parts_of_a_page_are_its_text(name: str, answer: AnswerOptions):
             assert page.told, "answers in reading order are told before the last is there"
 
 
-def told(name: str, answer: AnswerOptions, order: Any = range) -> list[str]:
+def told(name: str, answer: OutputOptions, order: Any = range) -> list[str]:
     boxes, replies, said = PAGES[name]
     return [text.strip() for text in Page(boxes, replies, order, answer, **said).told]
 

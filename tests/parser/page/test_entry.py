@@ -12,13 +12,13 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from docparser.contract.options import page_options
 from docparser.contract.schemas import ParseOptions
 from docparser.page import entry
-from docparser.page.frozen import Page, put_images_back, with_own_pictures
+from docparser.page.frozen import Known, Page, put_images_back, with_own_pictures
 from docparser.page.ground import _widen, ground_of_table
 from docparser.page.provenance import Certainty, Provenance
 from docparser.places.box import Grid, GridCell, PixelBox
+from docparser.places.grids import grid
 
 SIDE = 20
 
@@ -39,19 +39,26 @@ def markdown(monkeypatch: pytest.MonkeyPatch) -> list[tuple[bool, bool]]:
     return asked
 
 
-def page(**known: Any) -> Page:
-    blocks = [{"block_id": number + 4, "block_content": f"a\n {number}"} for number in range(2)]
-    result: Any = SimpleNamespace(json={"res": {"input_path": "/tmp/x", "parsing_res_list": blocks}})
-    return Page(result, [Provenance(), Provenance(Certainty(0.5, True))], [0, 2], **known)
+def page(*known: Known, **rest: Any) -> Page:
+    blocks = [{"block_id": number + 4, "block_content": f"## a\n {number}"} for number in range(2)]
+    result: Any = Result(json={"res": {"input_path": "/tmp/x", "parsing_res_list": blocks}})
+    return Page(result, list(known or [Known(), Known()]), **rest)
+
+
+class Result(SimpleNamespace):
+    """PaddleX's: ``json`` has the blocks' texts with Markdown's marks, where those were asked for."""
+
+    def __getitem__(self, name: str) -> Any:
+        return {"parsing_res_list": [SimpleNamespace(content=f"a\n {number}") for number in range(2)]}[name]
 
 
 def made(of: Page, **options: Any) -> Any:
-    chosen = page_options(ParseOptions(**options), visualize_by_default=False).answer
-    return entry.page_entry(of, 7, chosen, max_side=SIDE)
+    return entry.page_entry(of, 7, ParseOptions(**options), max_side=SIDE)
 
 
 def test_an_entry_has_what_is_known_of_its_blocks(markdown: list[tuple[bool, bool]]):
-    said = made(page(outline={1: 2, 0: 0}), returnMarkdownImages=False, prettifyMarkdown=False, showFormulaNumber=True)
+    known = Known(), Known(Provenance(Certainty(0.5, True)), 2, level=2)
+    said = made(page(*known, outlined=True), returnMarkdownImages=False, prettifyMarkdown=False, showFormulaNumber=True)
     assert list(said) == ["prunedResult", "markdown", "tableHeads", "outline"] and markdown == [(False, True)]
     first, second = said["prunedResult"]["parsing_res_list"]
     assert "input_path" not in said["prunedResult"] and "confidence" not in first
@@ -60,14 +67,11 @@ def test_an_entry_has_what_is_known_of_its_blocks(markdown: list[tuple[bool, boo
     assert said["outline"] == [{"block_id": 5, "level": 2, "text": "a 1"}] and said["markdown"] == {"text": "text"}
 
 
-@pytest.mark.parametrize(
-    ("grounds", "asked", "there"), [(None, "words", False), ([None, None], None, False), ([None, None], "words", True)]
-)
-def test_places_are_said_where_they_were_asked_for(markdown: Any, grounds: Any, asked: Any, there: bool):
-    said = made(page(grounds=grounds), places=asked, outputFormats=["docx"])
-    assert said.get("places") == ([(grounds, "words")] if there else None) and said["exports"] == {
-        "docx": {"fileName": 7}
-    }
+@pytest.mark.parametrize("asked", [None, "words"])
+def test_places_are_said_where_they_were_asked_for(markdown: Any, asked: Any):
+    said = made(page(Known(ground={"ink": []}), Known()), places=asked, outputFormats=["docx"])
+    assert said.get("places") == ([([{"ink": []}, None], "words")] if asked else None)
+    assert said["exports"] == {"docx": {"fileName": 7}}
     assert list(said["markdown"]["images"]) == ["a.jpg"] and markdown == [(True, False)]
 
 
@@ -106,7 +110,7 @@ def test_pictures_that_a_client_sent_are_put_back_where_they_can_be_read():
     assert blocks[5].image == {"path": "kept", "img": "own"}
 
 
-def test_rows_and_columns_of_a_table_stand_on_the_page():
+def test_rows_and_columns_of_a_table_stand_on_the_page(monkeypatch: pytest.MonkeyPatch):
     cells = (
         GridCell(0, 0, 1, 2, PixelBox(0, 0, 20, 5), ()),
         GridCell(1, 0, 1, 1, PixelBox(0, 6, 9, 12), ()),
@@ -118,12 +122,14 @@ def test_rows_and_columns_of_a_table_stand_on_the_page():
         seen.append(picture.shape)
         return Grid(2, 2, 5.0, cells)
 
-    found = ground_of_table(grey, (-5, 10, 30, 40), find)
+    monkeypatch.setattr(grid, "find", find)
+    found = ground_of_table(grey, (-5, 10, 30, 40))
     assert seen == [(30, 30)]
     assert found == {"rows": [[10, 15], [16, 22]], "columns": [[0, 9], [10, 20]]}
     alone = Grid(1, 2, 5.0, cells[:1])
-    assert ground_of_table(grey, (0, 0, 9, 9), lambda picture: alone) is None, "a column of spanning cells alone"
-    assert ground_of_table(grey, (0, 0, 9, 9), lambda picture: None) is None
+    for none in (alone, None):  # a column of spanning cells alone; no grid
+        monkeypatch.setattr(grid, "find", lambda picture, none=none: none)
+        assert ground_of_table(grey, (0, 0, 9, 9)) is None
     ends: dict[int, list[int]] = {}
     for low, high in ((5, 9), (7, 12), (3, 4)):
         _widen(ends, 1, low, high)

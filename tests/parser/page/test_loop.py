@@ -4,22 +4,25 @@ blocks stand that the layout model has not found."""
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
+from pydantic.alias_generators import to_camel
 
-from docparser.contract.options import page_options
 from docparser.contract.schemas import ParseOptions
-from docparser.errors import InvalidRequest, NotReady
 from docparser.page import loop
 from docparser.page.blocks import LEAST_PIXELS, MOST_PIXELS, Blocks, _pixels, _position
+from docparser.page.frozen import Known
 from docparser.page.loop import CHOSEN, PageLoop
+from docparser.page.own_text_step import Taken
 from docparser.page.provenance import PAGE, VLM, Certainty, Origin, Provenance, add_members, joined
+from docparser.page.question import Question
+from docparser.page.run import PageRun, PageTask, Settled
 from docparser.vlm.client import Reply
 from docparser.vlm.failures import BlockNote
 
@@ -33,26 +36,8 @@ def page_loop(*, turns: bool = False, **config: Any) -> Any:
     return made
 
 
-def options(**fields: Any) -> dict[str, Any]:
-    return page_options(ParseOptions(**fields), visualize_by_default=False).predict
-
-
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [
-        (None, "cannot be read"),
-        ("{", "cannot be read"),
-        ("- a", "is no pipeline"),
-        ("SubModules: {}", "is no pipeline"),
-        ("SubModules: {LayoutDetection: }", "is no pipeline"),
-    ],
-)
-def test_a_pipelines_file_that_is_none(tmp_path: Path, text: str | None, words: str):
-    file = tmp_path / "pipeline.yaml"
-    if text is not None:
-        file.write_text(text)
-    with pytest.raises(NotReady, match=f"^PARSER_PIPELINE_CONFIG: {file} {words}"):
-        loop.load_config(file)
+def options(**fields: Any) -> ParseOptions:
+    return ParseOptions(**fields)
 
 
 class TestSettings:
@@ -60,11 +45,11 @@ class TestSettings:
     def test_a_request_comes_before_the_pipelines_file_and_that_before_what_is_usual(self, name: str):
         usual = CHOSEN[name]
         filed, asked = (["a"], ["b"]) if isinstance(usual, list) else (not usual, usual)
-        nothing = options() | {name: None}
+        nothing = options()
         assert page_loop()._settings(nothing)[name] == usual
         configured: dict[str, Any] = {name: filed}
         assert page_loop(**configured)._settings(nothing)[name] == filed
-        assert page_loop(**configured)._settings(nothing | {name: asked})[name] == asked
+        assert page_loop(**configured)._settings(options(**{to_camel(name): asked}))[name] == asked
 
     @pytest.mark.parametrize(
         ("turns", "orientation", "unwarping", "expected"),
@@ -86,18 +71,12 @@ class TestSettings:
         upright, told = made._upright(PICTURE, settings, said)
         if expected:
             asked = {"use_doc_orientation_classify": orientation, "use_doc_unwarping": unwarping}
-            assert upright == ("turned", {name: said[name] for name in asked}) and told == {"output_img": upright}
+            assert upright == ("turned", asked) and told == {"output_img": upright}
         else:
             assert upright is PICTURE and told is None
 
-    @pytest.mark.parametrize("field", ["useDocOrientationClassify", "useDocUnwarping"])
-    def test_what_needs_a_model_that_is_not_there_is_refused(self, field: str):
-        with pytest.raises(InvalidRequest, match=f"^{field}: this service has no model for it"):
-            page_loop()._settings(options(**{field: True}))
-
     @pytest.mark.parametrize(("label", "read"), [("chart", "chart"), ("seal", "seal"), ("table", None), (None, None)])
     def test_a_page_without_layout_is_read_as_it_says(self, label: Any, read: str | None):
-        said: dict[str, Any] = {}
         for layout in (False, True):
             said = options(useLayoutDetection=layout, promptLabel=label, layoutShapeMode="quad")
             settings = page_loop()._settings(said)
@@ -105,7 +84,8 @@ class TestSettings:
                 assert settings[f"use_{kind}_recognition"] is (kind == read and not layout)
             assert settings["return_layout_polygon_points"] is True
         assert page_loop()._settings(options(layoutShapeMode="rect"))["return_layout_polygon_points"] is False
-        (box,) = page_loop()._find_layout(PICTURE, {"use_layout_detection": False}, said, SimpleNamespace())["boxes"]
+        said, run = options(promptLabel=label), PageRun(contextlib.nullcontext)
+        (box,) = page_loop()._find_layout(PICTURE, {"use_layout_detection": False}, said, run)["boxes"]
         assert (box["label"], box["coordinate"], box["score"]) == (label or "ocr", [0, 0, 30, 40], 1)
 
 
@@ -118,24 +98,28 @@ def test_blocks_that_were_joined_are_asked_for_as_one():
     laid = blocks("text", "text", "text", "text")
     laid.cut[0]["group_id"] = laid.cut[2]["group_id"] = 0
     assert [laid.joined(number) for number in range(4)] == [[0, 2], [1], [0, 2], [3]]
-    laid.join([1, 3])
-    assert laid.joined(3) == [1, 3] and laid.shown == [0, 1, 2, 3]
+    again = laid.joining([1, 3])
+    assert again.joined(3) == [1, 3] and again.shown == [0, 1, 2, 3] and laid.joined(3) == [3]
+    assert laid.joining([1]) is laid
 
 
 def test_tables_alone_have_heads(monkeypatch: pytest.MonkeyPatch):
-    laid = blocks("table", "text", "table")
-    for number, block in enumerate(laid.cut):
-        block["img"] = number
-    monkeypatch.setattr(loop, "head_rows", lambda picture, text: {(0, "a"): 2, (1, "b"): 3, (2, "c"): 0}[picture, text])
-    assert loop._heads(laid, {number: Reply(text) for number, text in enumerate("abc")}) == {0: 2}
+    monkeypatch.setattr(loop, "head_rows", lambda picture, text: {(0, "a"): 2, (1, "b"): 3}[picture, text])
+    found = [
+        loop._head_rows({"label": label, "img": number}, Settled(Reply(text)))
+        for number, (label, text) in enumerate([("table", "a"), ("text", "b")])
+    ]
+    assert found == [2, 0] and loop._head_rows({"label": "table", "img": 0}, None) == 0
 
 
 def test_notes_name_blocks_by_their_places_in_the_answer():
     replies = {
         number: Reply("", BlockNote("failed", f"of {number}")) for number in range(3)
     } | {3: Reply("fine")}  # fmt: skip
-    found = loop._block_notes(blocks("table", "image", "text", "text", inside=frozenset({1})), replies)
+    found = loop._block_notes({0: 0, 2: 1, 3: 2}, replies)
     assert [(note["block_id"], note["message"]) for note in found] == [(0, "of 0"), (None, "of 1"), (1, "of 2")]
+    both: Any = object()
+    assert loop._differences({2: 1}, {1: Settled(Reply("a"), None, both), 2: Settled(Reply("b"))}) == [(None, both)]
 
 
 @pytest.mark.parametrize(
@@ -151,7 +135,7 @@ def test_notes_of_a_page_are_by_all_boxes_and_texts_but_formulas(
         return []
 
     monkeypatch.setattr(loop, "page_notes", page_notes)
-    found = {"boxes": [{"coordinate": [1, 2, 3, 4]}]}
+    found = [{"coordinate": [1, 2, 3, 4]}]
     replies = {0: Reply("a"), 1: Reply("x^2"), 2: Reply("b")}
     laid = blocks("text", "display_formula", "text", further=frozenset({2}))
     loop._page_notes(np.zeros((*shape, 3), np.uint8), found, laid, replies, cut=cut)
@@ -165,9 +149,9 @@ def test_notes_of_a_page_are_by_all_boxes_and_texts_but_formulas(
 def test_blocks_say_how_sure_the_vlm_was_and_whose_their_text_is(below: float | None, certainties: list[Any]):
     made, origin = page_loop(), Origin(VLM, 0.7)
     made._doubtful_below = below
-    own: Any = SimpleNamespace(origins=lambda blocks: {1: origin})
-    found = made._provenance(blocks("text", "image"), {0: Reply("a", confidence=0.4)}, own)
-    assert found == {0: Provenance(certainties[0]), 1: Provenance(certainties[1], origin)}
+    taken = Taken(blocks("text", "image"), {}, {}, Origin())
+    found = made._known(PICTURE, taken, {0: Settled(Reply("a", confidence=0.4), origin)}, options())
+    assert found == {0: Known(Provenance(certainties[0], origin)), 1: Known(Provenance(certainties[1], Origin()))}
 
 
 NUMBERS = [(0, True), (1.0, True), (1.01, False), (-0.1, False), (True, False), ("0.5", False), (None, True)]
@@ -239,13 +223,19 @@ def test_where_a_block_that_was_not_found_belongs(box: Any, place: int):
     ("said", "expected"),
     [
         ({}, {"table_min_pixels": LEAST_PIXELS, "table_max_pixels": MOST_PIXELS, "ocr_max_pixels": MOST_PIXELS}),
-        ({"min_pixels": 5, "max_pixels": 9}, {"seal_min_pixels": 5, "formula_max_pixels": 9}),
-        ({"max_pixels": 9, "vlm_extra_args": {"table_max_pixels": 7}}, {"table_max_pixels": 7, "ocr_max_pixels": 9}),
-        ({"max_pixels": 9, "vlm_extra_args": {"max_pixels": 8}}, {"chart_max_pixels": 8, "ocr_max_pixels": 8}),
+        ({"minPixels": 5, "maxPixels": 9}, {"seal_min_pixels": 5, "formula_max_pixels": 9}),
+        ({"maxPixels": 9, "vlmExtraArgs": {"table_max_pixels": 7}}, {"table_max_pixels": 7, "ocr_max_pixels": 9}),
+        ({"maxPixels": 9, "vlmExtraArgs": {"max_pixels": 8}}, {"chart_max_pixels": 8, "ocr_max_pixels": 8}),
+        ({"minPixels": 2_000_000}, {"ocr_min_pixels": 2_000_000, "ocr_max_pixels": 2_000_000}),
+        ({"maxPixels": 100_000}, {"seal_min_pixels": 100_000, "seal_max_pixels": 100_000}),
+        (
+            {"vlmExtraArgs": {"table_min_pixels": 2_000_000, "ocr_max_pixels": 9}},
+            {"table_max_pixels": 2_000_000, "ocr_min_pixels": 9, "chart_min_pixels": LEAST_PIXELS},
+        ),
     ],
 )
 def test_bounds_of_pixels_by_what_is_on_a_crop(said: dict[str, Any], expected: dict[str, int]):
-    found = _pixels(said)
+    found = _pixels(options(**said))
     assert len(found) == 10 and expected.items() <= found.items()
 
 
@@ -258,17 +248,18 @@ def test_calls_of_a_page_end_with_it_and_what_is_given_is_not_asked():
         return name
 
     laid = blocks("text", "text", "text")
-    laid.questions.update({number: f"question {number}" for number in range(3)})  # type: ignore[misc]  # only passed on
+    laid.questions.update({number: Question(PICTURE, str(number), 1, 2) for number in range(3)})
     made.vlm = SimpleNamespace(start=start)
     run: Any = SimpleNamespace(
-        request_id="r-p1",
         check=lambda: None,
-        reading=SimpleNamespace(block=print),
         calling=lambda call: call,
-        replies=lambda calls, given, settled: (calls, given),
+        replies=lambda calls, given, settle: (calls, given, settle(0, Reply("b"))),
         end_calls=ended.set,
     )
-    given: Any = {1: Reply("own")}
-    own: Any = SimpleNamespace(settled=print)
-    assert made._ask(laid, given, own, options(), run) == ({0: "r-p1-b0", 2: "r-p1-b2"}, given)
-    assert asked == [("r-p1-b0", "question 0"), ("r-p1-b2", "question 2")] and ended.is_set()
+    given = {1: Settled(Reply("own"))}
+    reading: Any = SimpleNamespace(block=print)
+    task = PageTask(PICTURE, options(), reading, request_id="r-p1")
+    found = made._ask(Taken(laid, {}, given), task, run)
+    assert found == ({0: "r-p1-b0", 2: "r-p1-b2"}, given, Settled(Reply("b")))
+    assert [(name, question.prompt) for name, question in asked] == [("r-p1-b0", "0"), ("r-p1-b2", "2")]
+    assert ended.is_set()

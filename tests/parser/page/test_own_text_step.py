@@ -11,6 +11,7 @@ from typing import Any, cast
 import numpy as np
 import pytest
 
+from docparser.contract.schemas import ParseOptions
 from docparser.own_text.lines import Line, Word
 from docparser.own_text.page_text import BlockText, OwnText
 from docparser.own_text.truth import Doubt
@@ -62,37 +63,37 @@ class Read:
     """A page of 800 x 1000 pixels read in a mode. ``replies``: the VLM's, by the blocks' labels."""
 
     def __init__(self, mode: str, own: SimulatedText | None, boxes: list[Boxed], replies: dict[str, Reply]) -> None:
-        from docparser.page.blocks import blocks_of
-        from docparser.page.own_text_step import OwnTextStep
+        from docparser.page.blocks import apart, page_blocks
+        from docparser.page.own_text_step import grown, notes, settle, taken
 
         page = np.full((1000, 800, 3), 255, np.uint8)
-        found = [
+        layout = [
             {"cls_id": 0, "label": label, "score": 0.9, "coordinate": list(box), "order": at}
             for at, (label, box) in enumerate(boxes)
         ]
         flags = ("use_chart_recognition", "use_seal_recognition", "use_ocr_for_image_block", "merge_layout_blocks")
-        layer = OwnTextStep(cast(OwnText, own), mode, found, layout_found=True)
-        self.blocks = blocks_of(
-            page,
-            {"boxes": layer.layout()},
-            [],
-            dict.fromkeys(flags, False),
-            {"layout_shape_mode": "rect"},
-            layer.further(),
-        )
+        # As a worker does: a page that says nothing has no text of its own.
+        text = cast(OwnText, own) if own is not None and len(own) and mode != "off" else None
+        asked_for: Any = mode
+        found = apart(layout)
+        more = grown(text, asked_for, found)
+        options, settings = ParseOptions(layoutShapeMode="rect"), dict.fromkeys(flags, False)
+        made = taken(text, asked_for, page_blocks(page, more.boxes, [], settings, options, more.further), found)
+        self.blocks = made.blocks
         labels = [block["label"] for block in self.blocks.cut]
-        given = layer.given(self.blocks)
-        self.asked = [labels[number] for number in self.blocks.questions if number not in given]
+        self.asked = [labels[number] for number in self.blocks.questions if number not in made.given]
         read = {
-            number: layer.settled(self.blocks, number, replies[labels[number]])
-            for number in self.blocks.questions
-            if number not in given
+            number: settle(replies[labels[number]], made.said.get(number), question.prompt, asked_for)
+            for number, question in self.blocks.questions.items()
+            if number not in made.given
         }
-        self.replies = {**read, **given}
+        settled = dict(sorted({**read, **made.given}.items()))
+        self.replies = {number: one.reply for number, one in settled.items()}
         self.texts = [(self.replies[number].text if number in self.replies else None) for number in
                       range(len(labels))]  # fmt: skip
-        self.origins = layer.origins(self.blocks)
-        self.notes = layer.notes()
+        self.origins = [settled[number].origin if number in settled else made.textless for number in range(len(labels))]
+        different = [(number, one.difference) for number, one in settled.items() if one.difference is not None]
+        self.notes = notes(text, different, more.unread)
 
 
 BOXES: list[Boxed] = [
@@ -148,7 +149,8 @@ def test_a_mode(mode: str):
     read = Read(mode, SimulatedText(*SAID, doubts=LIES), BOXES, REPLIES)
     assert read.asked == asked
     assert read.texts == texts
-    assert list(read.origins.values()) == origins
+    expected: list[Origin | None] = [*origins] or [None] * 5
+    assert read.origins == expected
     assert [note["kind"] for note in read.notes] == kinds
     assert "fraud" not in str(read.notes), "what is not true is told nowhere"
 
@@ -158,7 +160,7 @@ def test_a_mode(mode: str):
 def test_a_page_that_says_nothing_is_read_as_ever(mode: str, own: SimulatedText | None):
     read = Read(mode, own, BOXES, REPLIES)
     assert read.asked == MODES["off"][0] and read.texts == MODES["off"][1]
-    assert read.origins == {} and read.notes == []
+    assert read.origins == [None] * 5 and read.notes == []
 
 
 def raised_words(base: str, *raised: str) -> Line:
@@ -223,7 +225,7 @@ def test_blocks_that_hold_lines_of_each_other_are_one_text():
     said = [line("one two", 0, 10), line("three four", 0, 60), line("five", 0, 150), line("apart", 0, 310)]
     read = Read("prefer", SimulatedText(*said), boxes, {})
     assert read.asked == [] and read.texts == ["one two three four five", "", "apart"]
-    assert [origin.source for origin in read.origins.values()] == [PAGE, None, PAGE]
+    assert [origin and origin.source for origin in read.origins] == [PAGE, None, PAGE]
     assert [block.get("group_id") for block in read.blocks.cut] == [0, 0, None]
 
 
@@ -241,8 +243,8 @@ def test_where_the_vlm_has_failed_the_page_still_has_its_text(note: BlockNote):
     """The block keeps its note: whoever reads the answer is told."""
     own, replies = SimulatedText(SAID[0]), {"doc_title": Reply("A tit", note)}
     check, repair = (Read(mode, own, BOXES[:1], replies) for mode in ("check", "repair"))
-    assert (check.texts[0], check.origins[0].source) == ("A tit", VLM)
-    assert (repair.texts[0], repair.origins[0].source) == (TITLE, PAGE)
+    assert (check.texts[0], check.origins[0]) == ("A tit", Origin(VLM))
+    assert (repair.texts[0], repair.origins[0]) == (TITLE, Origin(PAGE))
     assert repair.replies[0].note == note
 
 
@@ -259,7 +261,7 @@ def test_words_that_are_there_and_that_the_vlm_does_not_read(mode: str, text: st
     own = SimulatedText(SAID[1], doubts={"words": (Doubt.OTHER_INK,)})
     read = Read(mode, own, BOXES[1:2], {"text": Reply("#f8 BK4*45")})
     assert read.asked == ["text"] and read.texts[0] == text
-    assert read.origins[0].source == (VLM if mode == "check" else PAGE)
+    assert read.origins[0] is not None and read.origins[0].source == (VLM if mode == "check" else PAGE)
 
 
 COLUMNS: list[Boxed] = [
@@ -291,6 +293,16 @@ def test_a_box_of_words_holds_its_lines_to_the_end(what: str):
     piece, texts = BESIDE[what]
     read = Read("prefer", SimulatedText(line("stand", 0, 10), piece), COLUMNS[:1], {})
     assert read.texts == texts
+
+
+@pytest.mark.parametrize("mode", ["check", "prefer"])
+def test_a_box_around_references_holds_no_text(mode: str):
+    """PaddleX makes no block of it, so what the entries' boxes leave out is in no block."""
+    boxes: list[Boxed] = [("reference", (0, 0, 800, 300)), ("reference_content", (100, 0, 800, 100))]
+    said = [line("Smith 2019", 110, 10), line("Jones 2020", 110, 200)]
+    read = Read(mode, SimulatedText(*said), boxes, {"reference_content": Reply("Smith 2019")})
+    assert read.texts == ["Smith 2019", *(["Jones 2020"] if mode == "prefer" else [])]
+    assert [note["kind"] for note in read.notes] == (["outside"] if mode == "check" else [])
 
 
 def test_groups_of_joined_blocks_stay_groups():

@@ -11,11 +11,12 @@ import numpy as np
 import pytest
 from paddlex.inference.models.doc_vlm.predictor import DocVLMGenAIClientPredictor
 
+from docparser.contract.schemas import ParseOptions
 from docparser.page.question import MAX_NEW_TOKENS, BlockCalls, Question, Sampling, read_block, widened
 from docparser.vlm.repetition import TABLE, TEXT, Guard
 
 CROP = np.random.default_rng(5).integers(0, 255, (60, 200, 3), np.uint8)
-CHOSEN = {"temperature": 0.3, "top_p": 0.9, "repetition_penalty": 1.1, "max_new_tokens": 77}
+CHOSEN = {"temperature": 0.3, "topP": 0.9, "repetitionPenalty": 1.1, "maxNewTokens": 77}
 
 
 def of_paddlex(question: Question, options: dict[str, Any], spotting: bool) -> dict[str, Any]:
@@ -25,9 +26,9 @@ def of_paddlex(question: Question, options: dict[str, Any], spotting: bool) -> d
         SimpleNamespace(backend="vllm-server"),
         [{"image": question.picture, "query": question.prompt}],
         "JPEG",
-        options.get("max_new_tokens", MAX_NEW_TOKENS),
+        options.get("maxNewTokens", MAX_NEW_TOKENS),
         not spotting,
-        *(options.get(name) for name in ("repetition_penalty", "temperature", "top_p")),
+        *(options.get(name) for name in ("repetitionPenalty", "temperature", "topP")),
         question.least_pixels,
         question.most_pixels,
     )
@@ -41,17 +42,17 @@ def test_a_block_is_one_request_with_the_bound_of_its_kind(prompt: str, guard: G
     async def read(body: dict[str, Any], request_id: str, guard: Guard) -> None:
         asked.append((body.pop("model"), body, request_id, guard))
 
-    question, sampling = Question(CROP, prompt, 5, 9), Sampling.of({}, spotting=False)
+    question, sampling = Question(CROP, prompt, 5, 9), Sampling.of(ParseOptions(), spotting=False)
     client: Any = SimpleNamespace(read_block=read)
     asyncio.run(read_block(question, sampling, BlockCalls(client, "m", "r-b3")))
     assert asked == [("m", question.request(sampling), "r-b3", guard)]
 
 
 @pytest.mark.parametrize("spotting", [False, True])
-@pytest.mark.parametrize("options", [{}, CHOSEN, {"temperature": 0.0, "top_p": 1.0}], ids=["none", "all", "some"])
+@pytest.mark.parametrize("options", [{}, CHOSEN, {"temperature": 0.0, "topP": 1.0}], ids=["none", "all", "some"])
 def test_the_request_is_paddlexs(options: dict[str, Any], spotting: bool):
     question = Question(CROP, "OCR:", 112_896, 1_003_520)
-    ours = question.request(Sampling.of(options, spotting=spotting))
+    ours = question.request(Sampling.of(ParseOptions(**options), spotting=spotting))
     assert ours == of_paddlex(question, options, spotting)
 
 

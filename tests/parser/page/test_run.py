@@ -13,8 +13,9 @@ from typing import cast
 import pytest
 
 from docparser.errors import VlmUnavailable
+from docparser.page.provenance import PAGE, Origin
 from docparser.page.question import VlmCalls
-from docparser.page.run import PageCancelled, PageRun, Replies
+from docparser.page.run import PageCancelled, PageRun, Replies, Settled
 from docparser.vlm.client import Reply, VlmClient
 from docparser.vlm.failures import BlockNote
 from docparser.vlm.repetition import TEXT
@@ -58,16 +59,17 @@ def running(run: PageRun, *numbers: int) -> dict[int, Future[Reply]]:
 
 def test_replies_come_by_the_numbers_of_their_blocks():
     cpu = Cpu()
-    run = PageRun("page", cpu.without)
+    run = PageRun(cpu.without)
     calls = running(run, 7, 2)
     calls[2].set_result(Reply("two", None, (5, 4)))
     calls[7].set_result(FAILED)
-    assert run.replies(calls) == {7: FAILED, 2: Reply("two", None, (5, 4))}
-    assert (run.answered, run.tokens, cpu.waits, cpu.held) == (1, (8, 4), 1, True)
+    found = run.replies(calls)
+    assert found.replies == {7: FAILED, 2: Reply("two", None, (5, 4))} and list(found.settled) == [2, 7]
+    assert (found.answered, found.tokens, cpu.waits, cpu.held) == (1, (8, 4), 1, True)
 
 
 def test_a_listener_is_told_whenever_there_is_more():
-    run, listener = PageRun("page", contextlib.nullcontext), Listener()
+    run, listener = PageRun(contextlib.nullcontext), Listener()
     run.listener = listener
     calls = running(run, 0, 1, 2)
     turn = threading.Event()
@@ -90,24 +92,30 @@ def test_a_listener_is_told_whenever_there_is_more():
     thread.start()
     replies = run.replies(calls)
     thread.join(10)
-    assert [sorted(numbers) for numbers in listener.told] == [[1], [0, 1], [0, 1, 2]] and len(replies) == 3
+    assert [sorted(numbers) for numbers in listener.told] == [[1], [0, 1], [0, 1, 2]] and len(replies.settled) == 3
 
 
 @pytest.mark.parametrize("listens", [False, True])
 def test_what_needs_no_call_is_there_with_the_others_as_they_count(listens: bool):
-    run, listener = PageRun("page", contextlib.nullcontext), Listener()
+    run, listener = PageRun(contextlib.nullcontext), Listener()
     run.listener = listener if listens else None
     calls = running(run, 2)
     calls[2].set_result(Reply("tw0"))
-    settled = {(2, "tw0"): Reply("two")}
-    replies = run.replies(calls, {1: Reply("one")}, lambda number, reply: settled[number, reply.text])
-    assert replies == {1: Reply("one"), 2: Reply("two")} and run.answered == 2
+    settled: list[tuple[int, str]] = []
+
+    def settle(number: int, reply: Reply) -> Settled:
+        settled.append((number, reply.text))
+        return Settled(Reply("two"), Origin(PAGE))
+
+    found = run.replies(calls, {1: Settled(Reply("one"))}, settle)
+    assert found.settled == {1: Settled(Reply("one")), 2: Settled(Reply("two"), Origin(PAGE))} and found.answered == 2
+    assert settled == [(2, "tw0")], "once"
     assert listener.told == [{1: "one", 2: "two"}] * listens
 
 
 @pytest.mark.parametrize("listens", [False, True])
 def test_the_first_exception_is_raised_while_others_run(listens: bool):
-    run = PageRun("page", contextlib.nullcontext)
+    run = PageRun(contextlib.nullcontext)
     run.listener = Listener() if listens else None
     calls = running(run, 0, 1)
     calls[1].set_exception(VlmUnavailable("away"))
@@ -117,7 +125,7 @@ def test_the_first_exception_is_raised_while_others_run(listens: bool):
 
 
 def test_calls_end_with_the_page():
-    run = PageRun("page", contextlib.nullcontext)
+    run = PageRun(contextlib.nullcontext)
     before, after = Future[Reply](), Future[Reply]()
     assert run.calling(before) is before and not before.cancelled()
     run.cancel()
@@ -145,7 +153,7 @@ class SilentVlm:
 def test_a_page_that_nobody_waits_for_ends(listens: bool):
     cpu, silent = Cpu(), SilentVlm()
     calls = VlmCalls(cast(VlmClient, silent), "model")
-    run = PageRun("page", cpu.without)
+    run = PageRun(cpu.without)
     run.listener = Listener() if listens else None
     waiting = {0: run.calling(calls.start("page-b0", lambda block: block.one({}, TEXT)))}
     threading.Timer(0.05, run.cancel).start()

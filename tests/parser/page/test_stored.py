@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from docparser.page.frozen import restored, stored
+from docparser.page.frozen import Known, restored, stored
+from docparser.page.provenance import PAGE, Certainty, Origin, Provenance
 
 
 def same(one: Any, other: Any) -> bool:
@@ -58,3 +59,10 @@ def test_other_contents_are_refused(content: bytes):
 def test_a_picture_that_is_missing_is_noticed():
     with pytest.raises(IndexError):
         restored({"frozen.json": json.dumps({"img": {"$picture": 0}}).encode()})
+
+
+def test_what_is_known_of_a_block_comes_back_and_an_older_release_knew_less():
+    known = Known(Provenance(Certainty(0.5), Origin(PAGE, 0.75)), 2, {"rows": [[0, 1]], "columns": [[0, 1]]})
+    assert Known.thawed(known.frozen()) == known
+    assert list(Known().frozen()) == ["head_rows", "certainty"]
+    assert Known.thawed({"certainty": None}) == Known.thawed({"certainty": None, "ground": None}) == Known()

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from PIL import Image, ImageDraw
 
+from docparser.contract.schemas import ParseOptions
 from docparser.page.question import BlockCalls, Question, Sampling
 from docparser.small_print import reading
 from docparser.small_print.bands import bands_of
@@ -60,7 +61,7 @@ def read(reader: Reader, asked: Question) -> Reply:
 
 
 async def _awaited(asked: Question, calls: BlockCalls) -> Reply:
-    return await read_small_print(asked, Sampling.of({}, spotting=False), calls)
+    return await read_small_print(asked, Sampling.of(ParseOptions(), spotting=False), calls)
 
 
 def of_bands(lines: list[str]) -> list[str]:

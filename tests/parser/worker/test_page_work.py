@@ -13,18 +13,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from docparser.contract.options import page_options, restructure_options
-from docparser.contract.schemas import ParseOptions
+from docparser.contract.schemas import ParseOptions, TextLayer
 from docparser.documents.page import Page
 from docparser.documents.reader import Reading
 from docparser.documents.spool import Document
 from docparser.errors import Abandoned, BoundExceeded, DocumentTooSlow, UnreadableText
 from docparser.page import frozen
-from docparser.page.run import BlockReading, PageCancelled, PageReading, PageRun
+from docparser.page.run import BlockReading, PageCancelled, PageReading, PageRun, PageTask
 from docparser.sandbox.pool import Cancelled as ChildCancelled
 from docparser.sandbox.pool import JobHandle
 from docparser.settings import Settings
-from docparser.small_print import grid
 from docparser.small_print.reading import SMALL_PRINT
 from docparser.worker import page_work, sent_pages, text_jobs
 from docparser.worker.baton import Baton
@@ -46,6 +44,7 @@ class Parts:
 
     def __init__(self) -> None:
         self.run_of: PageRun | None = None
+        self.task_of: PageTask | None = None
         self.readings: list[tuple[Any, ...]] = []
         self.calls: list[object] = []  # by which the jobs are ended
         self.jobs: list[tuple[str, Any, str, int]] = []
@@ -68,12 +67,12 @@ class Parts:
         self.readings.append((document, index, own_text))
         return Page(PIXELS, [READ_NOTE], "characters" if own_text else None)  # type: ignore[list-item, arg-type]  # only passed on
 
-    def read(self, page: np.ndarray, options: dict[str, Any], run: PageRun) -> PageReading:
-        assert page is PIXELS and self.work.pixels == 6
-        self.run_of, run.layout_s, run.waited_s, run.answered, run.tokens = run, 0.25, 0.5, 4, (7, 8)
+    def read(self, task: PageTask, run: PageRun) -> PageReading:
+        assert task.picture is PIXELS and self.work.pixels == 6
+        self.run_of, self.task_of = run, task
         self.while_read(run)
         drawn: dict[str, Any] = {"layout_det_res": PIXELS}
-        return PageReading(FROZEN, [], [PAGE_NOTE], lambda: drawn, PIXELS)  # type: ignore[list-item]  # only passed on
+        return PageReading(FROZEN, [], [PAGE_NOTE], lambda: drawn, 4, (7, 8), 0.5, 0.25, PIXELS)  # type: ignore[list-item]  # only passed on
 
     def run(self, job: str, task: Any, what: str, *, pages: int = 1, call: object = None) -> bytes:
         self.jobs.append((job, task, what, pages))
@@ -94,9 +93,9 @@ def parts(monkeypatch: pytest.MonkeyPatch) -> Any:
     return made
 
 
-def task(*, early: bool = False, small_print: bool = False, text_layer: str = "off", **options: Any) -> ParsePage:
-    chosen = page_options(ParseOptions(**options), visualize_by_default=False)
-    return ParsePage(DOCUMENT, 4, chosen, "request", early, small_print, text_layer)
+def task(*, early: bool = False, small_print: bool = False, text_layer: TextLayer = "off", **options: Any) -> ParsePage:
+    settled = ParseOptions(**{"visualize": False, **options}, textLayer=text_layer)
+    return ParsePage(DOCUMENT, 4, settled, "request", early, small_print)
 
 
 def do(parts: Any, what: Any, told: list[object] | None = None) -> Any:
@@ -114,21 +113,27 @@ def test_the_answer_says_what_the_page_is(parts: Any):
     assert set(answer.seconds) == {"read", "layout", "vlm", "blocks", "write"}
     assert (answer.seconds["layout"], answer.seconds["vlm"], answer.seconds["blocks"]) == (0.25, 0.5, 0.0)
     assert json.loads(answer.entry) == {"prunedResult": {}, "markdown": {"text": "a", "images": {}}}
-    assert parts.work.pixels == 0 and parts.run_of.request_id == "request-p5"
+    assert parts.work.pixels == 0 and parts.task_of.request_id == "request-p5"
     assert [(job, what) for job, _, what, _ in parts.jobs] == [("read", "file: page 5: reading the VLM's answers")]
 
 
 @pytest.mark.parametrize("small_print", [False, True])
 @pytest.mark.parametrize("text_layer", ["off", "prefer"])
 @pytest.mark.parametrize("places", [None, "cells"])
-def test_what_is_asked_for_reaches_the_page(parts: Any, small_print: bool, text_layer: str, places: Any):
+def test_what_is_asked_for_reaches_the_page(parts: Any, small_print: bool, text_layer: TextLayer, places: Any):
     do(parts, task(small_print=small_print, text_layer=text_layer, places=places))
-    run = parts.run_of
+    asked = parts.task_of
     own = text_layer != "off"
     assert parts.readings == [(DOCUMENT, 4, own)]
-    assert (run.own_text, run.text_layer) == ((("characters", True), "prefer") if own else (None, "off"))
-    assert run.reading == (SMALL_PRINT if small_print else BlockReading())
-    assert (run.places, run.listener, run.find_grid) == (places, None, grid.find)
+    assert (asked.own_text, asked.options.textLayer) == ((("characters", True), "prefer") if own else (None, "off"))
+    assert asked.reading == (SMALL_PRINT if small_print else BlockReading())
+    assert (asked.options.places, parts.run_of.listener) == (places, None)
+
+
+def test_a_page_that_says_nothing_has_no_text_of_its_own(parts: Any, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(page_work, "OwnText", lambda characters, picture: "")
+    do(parts, task(text_layer="check"))
+    assert parts.task_of.own_text is None
 
 
 def test_only_pages_that_are_not_joined_tell_their_parts_early(parts: Any):
@@ -261,15 +266,14 @@ def test_entries_are_lines_and_say_their_headings():
 
 
 def test_joining_is_bounded_by_the_number_of_pages_and_leaves_the_cpu(parts: Any):
-    options, told = task(prettifyMarkdown=False).options.answer, []  # type: ignore[var-annotated]  # of what is told
-    restructure = restructure_options(ParseOptions(mergeTables=False))
+    options, told = ParseOptions(prettifyMarkdown=False, mergeTables=False), list[object]()
     parts.outputs |= {"join": b"{}\n{}\n{}", "join_sent": b"{}"}
-    assert do(parts, JoinPages([{}, {}, {}], options, restructure), told) == [b"{}"] * 3
+    assert do(parts, JoinPages([{}, {}, {}], options), told) == [b"{}"] * 3
     assert do(parts, JoinClientPages(b"body", 7, 9)) == [b"{}"] and told == ["free"]
     (join, pages, _, count), (sent, body, _, sent_pages) = parts.jobs
     side = Settings().max_output_image_side
-    assert (join, count, pages.answer, pages.restructure, pages.max_side) == ("join", 3, options, restructure, side)
+    assert (join, count, pages.options, pages.max_side) == ("join", 3, options, side)
     assert (sent, sent_pages, body.body, body.most, body.max_side) == ("join_sent", 7, b"body", 9, side)
     parts.outputs["join"] = ChildCancelled()
     with pytest.raises(Abandoned, match="these pages"):
-        do(parts, JoinPages([{}], options, restructure))
+        do(parts, JoinPages([{}], options))

@@ -18,17 +18,26 @@ from fastapi.responses import StreamingResponse
 
 from docparser.contract.answers import ModelsInUse, PageReport, ParsedDocument, Report
 from docparser.contract.job_answers import JobLine
-from docparser.convert.names import DEFAULT_TOKENS, Format, How
+from docparser.convert.names import DEFAULT_TOKENS, FORMATS, Format, How, disposition
 from docparser.documents.limits import DocumentLimits
 from docparser.documents.spool import Document
 from docparser.errors import JobNotFound, NoResultYet, StorageDamaged
-from docparser.http.answers import SAFE, ChunkTokens, EscapeMarkdown, converted, in_formats, sent, wait_for
+from docparser.http.answers import (
+    SAFE,
+    ChunkTokens,
+    EscapeMarkdown,
+    converted,
+    in_formats,
+    report_headers,
+    sent,
+    wait_for,
+)
 from docparser.http.gate import holder_of
 from docparser.http.jobs.openapi import EXPIRED, NO_JOB, NO_RESULT
 from docparser.http.jobs.requests import JobRoute, base_url, identity, jobs_of, result_url
 from docparser.http.openapi import BINARY, as_text, shows
 from docparser.jobs.links import PREFIX
-from docparser.jobs.pages import FROZEN, NAME
+from docparser.jobs.pages import FROZEN, NAME, Address
 from docparser.jobs.result import data_info
 from docparser.jobs.service import JobService
 from docparser.jobs.storage.files import PAGE_FILE, Pictures
@@ -167,26 +176,35 @@ async def result(
     chunk_tokens: ChunkTokens = DEFAULT_TOKENS,
     escape_markdown: EscapeMarkdown = False,
 ) -> Response:
-    """The pages that have ended, in another format: md, json, html, xlsx, docx, pdf, chunks, zip."""
+    """The pages that have ended, in a format: md, json, html, xlsx, docx, pdf, chunks, zip."""
     jobs = jobs_of(request)
     job, counts, steps, _ = await asyncio.to_thread(jobs.store.look, job_id, identity(request)[0])
     if not counts.ended:
         raise NoResultYet(job.error or "no page of this job has a result yet")
+    models = await request.app.state.readiness.models_in_use()
+    if format == "json":
+        base = await asyncio.to_thread(result_url, request, job.id, "")
+        named = {"Content-Disposition": disposition(job.file_name, format), "Cache-Control": "no-store"}
+        pieces = stored_result(jobs, job, steps, models, lambda name: base + name)
+        return StreamingResponse(pieces, media_type=FORMATS[format], headers=SAFE | named)
     how = How(
         chunk_tokens=chunk_tokens,
         join_tables=job.options.get("mergeTables") is not False,
         escape_markdown=escape_markdown,
         outline=job.options.get("relevelTitles") is not False,
     )
-    models = await request.app.state.readiness.models_in_use()
 
     async def convert() -> Response:
         async with local_files(jobs, job, format) as (source, pictures):
             files: dict[str, str] = {}
-            pieces = stored_answer(jobs, job, steps, models, pictures, files)
-            return await converted(
+            reports: list[PageReport] = []
+            pieces = stored_answer(jobs, job, steps, models, pictures, files, reports)
+            answer = await converted(
                 request, pieces, counts.ended, job.file_name, format, source, how, files=files.values()
             )
+            missing = {step.number for step in steps} - {step.number for step in _ended(steps)}
+            answer.headers.update(report_headers({"partial": bool(reports), "pages": reports}, missing))
+            return answer
 
     return await wait_for(request, convert())
 
@@ -208,22 +226,49 @@ async def local_files(jobs: JobService, job: Job, format: Format) -> AsyncIterat
 
 
 def stored_answer(
-    jobs: JobService, job: Job, steps: list[Step], models: ModelsInUse, pictures: Pictures, files: dict[str, str]
+    jobs: JobService,
+    job: Job,
+    steps: list[Step],
+    models: ModelsInUse,
+    pictures: Pictures,
+    files: dict[str, str],
+    reports: list[PageReport] | None = None,
 ) -> Iterator[bytes]:
     """The pages that have ended, as an answer of /layout-parsing whose pictures are keys of ``files``; in pieces. Fills
-    ``files``."""
-    reports: list[PageReport] = []
-    numbers = []
-    yield b'{"result": {"layoutParsingResults": ['
-    for number, step in enumerate(step for step in steps if step.state in (StepState.DONE, StepState.FAILED)):
-        numbers.append(step.number)
-        piece, copies = jobs.results.page(job, step, str, models, pictures)
+    ``files``, and ``reports`` with what there is to say of pages."""
+    yield b'{"result": '
+    yield from stored_result(jobs, job, steps, models, str, reports, pictures, files)
+    numbers = [step.number for step in _ended(steps)]
+    yield f', "files": {json.dumps(files)}, "numbers": {json.dumps(numbers)}}}'.encode("utf-8", "replace")
+
+
+def stored_result(
+    jobs: JobService,
+    job: Job,
+    steps: list[Step],
+    models: ModelsInUse,
+    address: Address,
+    reports: list[PageReport] | None = None,
+    pictures: Pictures | None = None,
+    files: dict[str, str] | None = None,
+) -> Iterator[bytes]:
+    """The pages that have ended, as the ``result`` of an answer of /layout-parsing, in pieces. ``address``: of a
+    picture by its path. With ``pictures``, ``files`` gets each as a file, by its path."""
+    reports = [] if reports is None else reports
+    yield b'{"layoutParsingResults": ['
+    for number, step in enumerate(_ended(steps)):
+        piece, copies = jobs.results.page(job, step, address, models, pictures)
         entries = (json.dumps(entry, ensure_ascii=False) for entry in piece["layoutParsingResults"])
         yield ((", " if number else "") + ", ".join(entries)).encode("utf-8", "replace")
         reports += [report for report in piece["docparser"]["pages"] if len(report) > 1]
         models = piece["docparser"]["models"]
-        files.update({f"pages/{step.number}/{name}": str(path) for name, path in copies.items()})
-    report: Report = {"models": models, "partial": bool(reports) or not job.state.ended, "pages": reports}
+        if files is not None:
+            files.update({f"pages/{step.number}/{name}": str(path) for name, path in copies.items()})
+    lacking = any("error" in report or "blocks" in report for report in reports)
+    report: Report = {"models": models, "partial": lacking or not job.state.ended, "pages": reports}
     rest = json.dumps({"dataInfo": data_info(job, steps), "docparser": report}, ensure_ascii=False)
-    end = f'], {rest[1:-1]}}}, "files": {json.dumps(files)}, "numbers": {json.dumps(numbers)}}}'
-    yield end.encode("utf-8", "replace")
+    yield f"], {rest[1:]}".encode("utf-8", "replace")
+
+
+def _ended(steps: list[Step]) -> list[Step]:
+    return [step for step in steps if step.state in (StepState.DONE, StepState.FAILED)]

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from docparser.small_print.bands import Body, runs
+from docparser.places.grids.bodies import Body, runs
 
 GAP = 0.65  # lines of print: white between two words is narrower
 GAP_IN_SLOT = 1.8  # the same, where rules part other columns

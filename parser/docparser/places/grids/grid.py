@@ -13,9 +13,9 @@ import dataclasses
 import numpy as np
 
 from docparser.places.box import Grid, GridCell, PixelBox
-from docparser.small_print import columns, rules
-from docparser.small_print.bands import INKED, NOISE, Body, bodies_in
-from docparser.small_print.columns import Edge, Piece, Span
+from docparser.places.grids import columns, rules
+from docparser.places.grids.bodies import INKED, NOISE, Body, bodies_in
+from docparser.places.grids.columns import Edge, Piece, Span
 
 LEAST_LINE = 7  # px of a line's ink
 MOST_CELLS = 400

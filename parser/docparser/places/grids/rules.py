@@ -11,7 +11,7 @@ import dataclasses
 
 import numpy as np
 
-from docparser.small_print.bands import Body, runs
+from docparser.places.grids.bodies import Body, runs
 
 FAINT = 16  # grey levels from the paper's: of a light grey rule
 GREYS = 8  # levels that are told apart in looking for the paper

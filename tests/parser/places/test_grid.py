@@ -11,7 +11,8 @@ import pytest
 from PIL import Image, ImageDraw
 
 from docparser.places.box import Grid
-from docparser.small_print import cells, grid
+from docparser.places.grids import grid
+from docparser.small_print import cells
 from tests.support.fonts import font
 
 EDGES, PITCH, SIZE = [10, 260, 380, 500, 690], 44, 20  # px
