@@ -2,7 +2,7 @@
 """The stacks of config/stacks, one row each, with their differences besides the versions that those files pin.
 
 STACK in .env picks a row; inside an image the version of vLLM does. tests/bundle/test_stacks.py holds the rows to
-config/stacks. Sources: docs/decisions/0110 and 0420. Imports nothing of ours: the installer in the images reads it too.
+config/stacks. Sources: docs/decisions/0110 and 0423. Imports nothing of ours: the installer in the images reads it too.
 """
 
 from __future__ import annotations

@@ -50,7 +50,7 @@ class Server:
 
     def __init__(self, url: str, key: str | None = None) -> None:
         if not url.startswith(("http://", "https://")):
-            raise UsageError(f"{url}: expected the API root of a VLM server, like http://127.0.0.1:8000/v1")
+            raise UsageError(f"{url}: expected the API root of a VLM server, like http://127.0.0.1:8000")
         self.url = url.rstrip("/").removesuffix("/v1") + "/v1"
         self._key = key or os.environ.get("VLM_API_KEY")
         entry = self._call("/models")["data"][0]

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 def candidate_name(text: str) -> str:
     """argparse type: a device, ``plugin``, or ``vllm:URL``."""
     if text.startswith("vllm:") and not text.startswith(("vllm:http://", "vllm:https://")):
-        raise argparse.ArgumentTypeError(f"{text!r} is no server; expected vllm:http://HOST:PORT/v1")
+        raise argparse.ArgumentTypeError(f"{text!r} is no server; expected vllm:http://HOST:PORT")
     return text if text == "plugin" or text.startswith("vllm:") else device_name(text)
 
 

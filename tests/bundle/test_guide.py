@@ -27,7 +27,6 @@ NOT_RUN = {
     "scripts/eval_accuracy.py --model_path models/PaddleOCR-VL-1.6 --candidate npu --test_images a.png b.png": "a die",
     "scripts/select_npus.sh present": "a node with dies",
     "scripts/offline_bundle.sh save paddleocr-vl.tar --to-build aarch64": "registries",
-    "scripts/release.sh make release --sign KEY": "an engine and a key",
 }
 
 
@@ -66,6 +65,15 @@ def test_the_guides_runner_takes_blocks_without_a_mark_and_the_readmes_take_none
     sections = ["Install on a CPU machine", "Upgrade and rollback", "Keys, quotas and the audit log", "TLS in front"]
     assert {*sections, "Removal"} <= {block.section for block in ours}
     assert [block.text for block in shell_blocks(README) if not block.mark] == []
+
+
+def test_the_readmes_commands_for_a_node_are_the_guides():
+    """tests/images/cpu/test_guide.py runs them there; README's first one fetches weights."""
+    (block,) = (block for block in shell_blocks(README) if block.section == "An A3 node")
+    first, *others = commands(block)
+    run = {line for page in guide() for block in shell_blocks(page) if not block.mark for line in commands(block)}
+    assert first.startswith("scripts/fetch_weights.sh") and len(others) == 2
+    assert {part for line in others for part in line.split(" && ")} <= run
 
 
 def test_the_guide_has_the_same_pages_in_both_languages():

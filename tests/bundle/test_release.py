@@ -223,7 +223,7 @@ class TestRelease:
         assert dependency == {"uri": f"git+{ADDRESS}@{commit}", "digest": {"gitCommit": commit}}
 
     def test_a_site_checks_it_with_the_guides_commands(self, made: Path, key: Path):
-        _, commands = blocks(ROOT / "docs/install.md", "What a release holds")
+        (commands,) = blocks(ROOT / "docs/install.md", "What a release holds")
         asked = subprocess.run(
             ["bash", "-euc", commands.replace("SIGNERS", str(key.with_name("signers")))],
             cwd=made,

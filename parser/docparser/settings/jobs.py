@@ -13,8 +13,8 @@ from docparser.settings.base import SettingsGroup
 class JobSettings(SettingsGroup):
     data_dir: Path = Field(
         default=Path(".run/data"),
-        description="Jobs, their documents and results, on a local disk; any number of parsers may share it. Local "
-        "mode: RUN_DIR/data.",
+        description="Jobs, their documents and results; any number of parsers may share it. On a local disk, unless "
+        "PARSER_DATABASE_URL is set. Local mode: RUN_DIR/data.",
     )
     database_url: str = Field(
         default="",

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Ends of lines that were meant, as in lists and addresses, put back into a text that the VLM read without them
-(docs/decisions/0240).
+(docs/decisions/0304).
 
 The print says which ends were meant: the first word of the next line would have stood in the room that the line leaves
 (``own_text.page_text`` has the same rule for a PDF's own text). Where they are in the text follows from how wide each
