@@ -50,7 +50,7 @@ ALLOWED: dict[str, set[str]] = {
     "layout": {"layout.operators"},
     "vlm": {"errors", "settings", "traces"},
     "page": {
-        *("contract", "errors", "html_tables", "layout", "own_text", "places", "places.grids"),
+        *("contract", "errors", "formula_signs", "html_tables", "layout", "own_text", "places", "places.grids"),
         *("sandbox", "settings", "traces", "vlm", "weights"),
     },
     "small_print": {"own_text", "page", "places", "places.grids", "vlm"},

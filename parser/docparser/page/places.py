@@ -14,10 +14,11 @@ from rapidfuzz.distance import Levenshtein
 
 from docparser.contract.answers import Block, BlockPlaces, CellPlace, TextPlace
 from docparser.contract.schemas import Places
+from docparser.formula_signs import formulas_in
 from docparser.html_tables import read_tables
 from docparser.page.alignment import letters_of
 from docparser.page.ground import Ground, lines_of
-from docparser.places.atoms import FORMULA, Atom, atoms_of, is_ideograph, text_width
+from docparser.places.atoms import Atom, atoms_of, is_ideograph, text_width
 from docparser.places.box import Box, around
 from docparser.places.ink import cut
 from docparser.places.laying import Effort, Laid, lay
@@ -145,7 +146,7 @@ def _letters(content: str, skipped: Sequence[tuple[int, int]]) -> tuple[list[str
     """Those that count, and where each stands. Formulas have none, for the page says them otherwise."""
     found: list[str] = []
     at: list[int] = []
-    unsaid = sorted([*skipped, *(match.span() for match in FORMULA.finditer(content))])
+    unsaid = sorted([*skipped, *(formula.span() for formula in formulas_in(content))])
     begin = 0
     for first, last in [*unsaid, (len(content), len(content))]:
         for place in range(begin, first):

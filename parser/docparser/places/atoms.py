@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import dataclasses
 import re
-import types
 import unicodedata
 from collections.abc import Sequence
 
@@ -31,7 +30,6 @@ NOTHING, CAPITAL, OTHER, BROAD = 50, 680, 530, 1000
 IDEOGRAPH = re.compile("[\u1100-\u11ff\u2e80-\u9fff\ua960-\ua97f\uac00-\ud7ff\uf900-\ufaff\ufe30-\ufe4f\uff00-\uffef"
                        "\U00020000-\U0003ffff]")  # fmt: skip
 SPACED = re.compile("[\u1100-\u11ff\ua960-\ua97f\uac00-\ud7ff]")  # Hangul, which has blanks between its words
-FORMULA = types.SimpleNamespace(finditer=formulas_in)  # for page.places, which asks an expression
 PIECES = re.compile(r"\S+")
 BEARINGS = 0.1  # ems: the white at both ends of a word's advance
 LEAST, SIGN = 0.1, 0.3  # ems of ink; of a sign that is as broad as an ideograph
