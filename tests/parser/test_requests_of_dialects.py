@@ -184,8 +184,8 @@ def test_what_docling_asks_for_is_read_and_named():
         ({"kind": "file", "base64_string": "b", "filename": "a.pdf"}, ("sources.0.base64_string", "b"), "a.pdf"),
         ({"kind": "http", "url": "http://x/y/z.pdf?q=/1"}, ("sources.0.url", "http://x/y/z.pdf?q=/1"), "z.pdf"),
         ({"kind": "http", "url": "http://x/"}, ("sources.0.url", "http://x/"), "document"),
-        ({"kind": "file", "url": "u"}, "sources.0.base64_string: missing; expected it, since kind is file", "u"),
-        ({"kind": "http", "url": "u", "headers": {"a": "b"}}, "sources.0.headers: ", "u"),
+        ({"kind": "file", "url": "u"}, "sources.0.base64_string: missing; expected it, since kind is file", "document"),
+        ({"kind": "http", "url": "u", "headers": {"a": "b"}}, "sources.0.headers: ", "document"),
     ],
 )
 def test_the_document_for_docling(source: dict[str, Any], found: tuple[str, str] | str, name: str):

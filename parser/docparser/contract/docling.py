@@ -14,6 +14,7 @@ from typing import Annotated, Any, Literal, NotRequired, get_args
 from pydantic import BeforeValidator, Field
 from typing_extensions import TypedDict
 
+from docparser.contract.addresses import file_name_of
 from docparser.contract.answers import Error
 from docparser.contract.schemas import MAX_FIELDS, MAX_PART, Lenient, Text
 
@@ -138,7 +139,7 @@ class DoclingRequest(Lenient):
     @property
     def file_name(self) -> str:
         source = self.sources[0]
-        return source.filename or (source.url or "").partition("?")[0].rpartition("/")[2] or "document"
+        return source.filename or file_name_of(source.url or "") or "document"
 
 
 def options_of_form(fields: Mapping[str, list[str]]) -> DoclingOptions:

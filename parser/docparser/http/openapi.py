@@ -245,6 +245,7 @@ def _errors(path: str, method: str, has_body: bool, has_parameters: bool) -> Ite
         yield 403, "A web page of another origin sent this."
     if has_body:
         yield 413, "The document, or what a conversion of it needs, exceeds a limit of this service."
+        yield 415, "The body is compressed (`Content-Encoding`)."
     yield 421, "The service does not answer under this host name."
     if keyed or has_body:
         yield 429, "A quota is used up, or there is no room for more requests."

@@ -14,13 +14,14 @@ from pydantic import ValidationError
 
 from docparser.contract import strict_json
 from docparser.contract.priority import PRIORITIES
-from docparser.contract.schemas import ParseOptions, describe_errors
+from docparser.contract.schemas import ParseOptions, describe_errors, unknown_notes
 from docparser.documents.intake import check_type
 from docparser.errors import InvalidDocument, InvalidJob
 from docparser.jobs.callbacks.webhook import MOST_CHARACTERS
 from docparser.models.served_model import SDK_NAMES, ServedModel
 from file_types import HEAD_BYTES, SUPPORTED
 
+FIELDS = ("model", "optionalPayload", "pageRanges", "batchId", "callbackUrl", "priority")  # beside the document
 PART = re.compile(r"(\d{1,6})(?:(-)(\d{1,6})?)?")
 MAX_PARTS = 1000
 MAX_NAME = 200
@@ -69,7 +70,7 @@ def _parse(text: str) -> list[tuple[int, int | None]]:
 @dataclasses.dataclass(frozen=True)
 class Submission:
     """``options`` are the fields of ``ParseOptions`` as the client sent them. Equal submissions have one
-    ``fingerprint``."""
+    ``fingerprint``. ``notes`` say which fields have no effect."""
 
     model: str
     options: dict[str, Any]
@@ -82,6 +83,7 @@ class Submission:
     format: str
     document: BinaryIO
     fingerprint: str
+    notes: list[str]
 
 
 def check_submission(
@@ -133,7 +135,19 @@ def check_submission(
         format=format,
         document=document,
         fingerprint=digest.hexdigest(),
+        notes=_notes(fields),
     )
+
+
+def _notes(fields: dict[str, Any]) -> list[str]:
+    """On fields that mean nothing here, and on options that do not stand in ``optionalPayload``."""
+    unknown = [name for name, value in fields.items() if name not in FIELDS and value not in (None, "")]
+    misplaced = [name for name in unknown if name in ParseOptions.model_fields]
+    others = [name for name in unknown if name not in misplaced]
+    return [
+        *(f"{name}: has no effect here; it is an option, and belongs into optionalPayload." for name in misplaced),
+        *unknown_notes(others, FIELDS, "field"),
+    ]
 
 
 def _text(fields: dict[str, Any], field: str, longest: int) -> str | None:

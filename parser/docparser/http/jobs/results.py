@@ -11,18 +11,18 @@ import json
 import mimetypes
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Annotated, Any, BinaryIO
 
-from fastapi import APIRouter, Request, Response
+from fastapi import APIRouter, Query, Request, Response
 from fastapi.responses import StreamingResponse
 
 from docparser.contract.answers import ModelsInUse, PageReport, ParsedDocument, Report
 from docparser.contract.job_answers import JobLine
-from docparser.convert.names import DEFAULT_TOKENS, Format, How
+from docparser.convert.names import Format
 from docparser.documents.limits import DocumentLimits
 from docparser.documents.spool import Document
 from docparser.errors import JobNotFound, NoResultYet, StorageDamaged
-from docparser.http.answers import SAFE, ChunkTokens, EscapeMarkdown, converted, in_formats, sent, wait_for
+from docparser.http.answers import SAFE, InFormat, converted, in_formats, sent, wait_for
 from docparser.http.gate import holder_of
 from docparser.http.jobs.openapi import EXPIRED, NO_JOB, NO_RESULT
 from docparser.http.jobs.requests import JobRoute, base_url, identity, jobs_of, result_url
@@ -163,29 +163,25 @@ async def page(job_id: str, number: int, request: Request) -> Response:
 async def result(
     job_id: str,
     request: Request,
-    format: Format = "md",
-    chunk_tokens: ChunkTokens = DEFAULT_TOKENS,
-    escape_markdown: EscapeMarkdown = False,
+    wanted: Annotated[InFormat, Query()],
 ) -> Response:
     """The pages that have ended, in another format: md, json, html, xlsx, docx, pdf, chunks, zip."""
     jobs = jobs_of(request)
     job, counts, steps, _ = await asyncio.to_thread(jobs.store.look, job_id, identity(request)[0])
     if not counts.ended:
         raise NoResultYet(job.error or "no page of this job has a result yet")
-    how = How(
-        chunk_tokens=chunk_tokens,
+    how = wanted.how(
         join_tables=job.options.get("mergeTables") is not False,
-        escape_markdown=escape_markdown,
         outline=job.options.get("relevelTitles") is not False,
     )
     models = await request.app.state.readiness.models_in_use()
 
     async def convert() -> Response:
-        async with local_files(jobs, job, format) as (source, pictures):
+        async with local_files(jobs, job, wanted.format) as (source, pictures):
             files: dict[str, str] = {}
             pieces = stored_answer(jobs, job, steps, models, pictures, files)
             return await converted(
-                request, pieces, counts.ended, job.file_name, format, source, how, files=files.values()
+                request, pieces, counts.ended, job.file_name, wanted.format, source, how, files=files.values()
             )
 
     return await wait_for(request, convert())
