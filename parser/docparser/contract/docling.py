@@ -20,6 +20,7 @@ from docparser.contract.schemas import MAX_FIELDS, MAX_PART, Lenient, Text
 
 DoclingFormat = Literal["md", "json", "html", "text"]
 FORMATS: tuple[str, ...] = get_args(DoclingFormat)
+MODES = ("placeholder", "embedded")
 LAST_PAGE = 1_000_000  # what lies beyond stands for the end
 ListOfTexts = Annotated[list[Text], Field(max_length=100)]
 NOT_HERE = {
@@ -38,9 +39,9 @@ def _as_list(value: Any) -> Any:
 
 class DoclingOptions(Lenient):
     to_formats: Annotated[ListOfTexts, BeforeValidator(_as_list)] = Field(
-        default=["md"], description="`md`, `json`, `html`, `text`."
+        default=["md"], json_schema_extra={"items": {"type": "string", "enum": list(FORMATS)}}
     )
-    image_export_mode: Text = Field(default="placeholder", description="`placeholder` or `embedded`.")
+    image_export_mode: Text = Field(default="placeholder", json_schema_extra={"enum": list(MODES)})
     page_range: Annotated[list[int], Field(min_length=2, max_length=2)] | None = Field(
         default=None, description="First and last page, from 1."
     )
@@ -65,9 +66,9 @@ class DoclingOptions(Lenient):
         if (more := wanted - set(FORMATS)) or not wanted:
             shown = ", ".join(repr(format[:MAX_PART]) for format in sorted(more)[:3]) or "nothing"
             return f"to_formats: {shown} is not available; expected one or more of {', '.join(FORMATS)}"
-        if self.image_export_mode not in ("placeholder", "embedded"):
+        if self.image_export_mode not in MODES:
             mode = self.image_export_mode[:MAX_PART]
-            return f"image_export_mode: {mode!r} is not available; expected placeholder or embedded"
+            return f"image_export_mode: {mode!r} is not available; expected {' or '.join(MODES)}"
         if self.md_page_break_placeholder:
             return "md_page_break_placeholder: an empty line separates pages; leave it out"
         if self.page_range and not 1 <= self.page_range[0] <= self.page_range[1]:

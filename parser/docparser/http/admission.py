@@ -78,7 +78,7 @@ def cors(origins: tuple[str, ...]) -> dict[str, Any]:
         "allow_origins": origins,
         "allow_methods": ("GET", "POST", "DELETE"),
         "allow_headers": ("*",),  # clients say more of themselves than a list could name
-        "expose_headers": ("X-Request-Id", "Retry-After", "Content-Disposition", "Document-Pages"),
+        "expose_headers": ("X-Request-Id", "Retry-After", "X-Should-Retry", "Content-Disposition", "Document-Pages"),
     }
 
 

@@ -13,7 +13,6 @@ from pydantic import ValidationError
 from starlette.datastructures import UploadFile
 
 from docparser.contract.docling import (
-    FORMATS,
     TASK,
     DoclingAnswer,
     DoclingOptions,
@@ -32,7 +31,7 @@ from docparser.http.examples import DOCLING_REQUEST
 from docparser.http.jobs.openapi import QUEUE_FULL
 from docparser.http.jobs.requests import identity, jobs_of, keep
 from docparser.http.jobs.results import local_files, stored_answer
-from docparser.http.openapi import BINARY, TOOK_TOO_LONG, example_body, form_content, shows
+from docparser.http.openapi import BINARY, TOOK_TOO_LONG, example_body, form_content, form_parts, shows
 from docparser.http.strict_reading import StrictRoute, body_of, field, form_of, named
 from docparser.jobs.storage.states import Counts, Job, JobState, Step
 from docparser.jobs.submission import check_submission
@@ -68,9 +67,7 @@ FORM = {
         "content": form_content(
             ["files"],
             files=BINARY | {"description": "One document."},
-            to_formats={"type": "array", "maxItems": 100, "items": {"type": "string", "enum": list(FORMATS)}},
-            image_export_mode={"type": "string", "enum": ["placeholder", "embedded"]},
-            page_range={"type": "array", "items": {"type": "integer"}, "minItems": 2, "maxItems": 2},
+            **form_parts(DoclingOptions),
             target_type={"type": "string", "enum": ["inbody"]},
         ),
     }

@@ -123,7 +123,7 @@ def jobs_of(request: Request) -> JobService:
 def identity(request: Request) -> tuple[str, str]:
     """The client: ``owner``, whose jobs it may see, and ``flow``, which takes turns with those of other clients.
 
-    With API keys both are the key's id. Without, everyone who knows a job's id may see the job.
+    With API keys both are the key's id. Without, everyone who knows a job's id or its batch's may see the job.
     """
     return getattr(request.state, "key_id", ""), client_of(request)
 

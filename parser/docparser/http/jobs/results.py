@@ -91,6 +91,7 @@ async def original(job_id: str, number: int, request: Request) -> Response:
     return sent(output, "image/jpeg", headers)
 
 
+@signed.head("/{job_id}/{permission}/result.jsonl", include_in_schema=False)
 @signed.get(
     "/{job_id}/{permission}/result.jsonl",
     operation_id="getJobLines",
@@ -104,10 +105,12 @@ async def jsonl(job_id: str, permission: str, request: Request) -> Response:
     job, _, steps, _ = await asyncio.to_thread(jobs.store.look, job_id)
     base = base_url(request) + jobs.links.path_with(permission, job_id, "")
     models = await request.app.state.readiness.models_in_use()
-    lines = jobs.results.lines(job, steps, lambda name: base + name, models)
+    # Nothing is read for a HEAD, whose answer has no body.
+    lines = jobs.results.lines(job, steps if request.method == "GET" else [], lambda name: base + name, models)
     return StreamingResponse(lines, media_type="application/x-ndjson", headers=SAFE | {"Cache-Control": "no-store"})
 
 
+@signed.head("/{job_id}/{permission}/pages/{number}/{name}", include_in_schema=False)
 @signed.get(
     "/{job_id}/{permission}/pages/{number}/{name}",
     operation_id="getJobPicture",

@@ -102,7 +102,7 @@ def _described_one(request: Request, job: Job, counts: Counts, steps: list[Step]
 
 
 @router.get(
-    "/batch/{batch_id}",
+    "/batch/{batch_id:path}",  # a batch's id may have slashes
     operation_id="getBatch",
     summary="The jobs of a batch",
     responses={200: shows("Each job with its state.", BatchAnswer), 404: NO_JOB},

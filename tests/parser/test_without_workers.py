@@ -1,18 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fields, parameters and bodies that mean nothing here: a client is told so. The app itself answers; no worker runs."""
+"""What the app answers by itself, in this process, without a worker: on fields, parameters and bodies that mean nothing
+here, on addresses, on HEAD."""
 
 from __future__ import annotations
 
 import asyncio
 import base64
-from collections.abc import Callable, Iterator
+import urllib.parse
+from collections.abc import Callable
 from typing import Any
 
 import httpx
 import pytest
+from fastapi import FastAPI, Request
 
 from docparser.app import create_app
 from docparser.contract.addresses import file_name_of
+from docparser.contract.docling import FORMATS, DoclingOptions
+from docparser.errors import RequestTimeout
+from docparser.http.errors import on_parser_error
 from docparser.settings import Settings
 from tests.support.samples import blank_pages
 
@@ -22,9 +28,13 @@ Ask = Callable[..., httpx.Response]
 
 
 @pytest.fixture(scope="module")
-def ask(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ask]:
+def app(tmp_path_factory: pytest.TempPathFactory) -> FastAPI:
+    return create_app(Settings(data_dir=tmp_path_factory.mktemp("data")))
+
+
+@pytest.fixture(scope="module")
+def ask(app: FastAPI) -> Ask:
     """Sends a request to the app."""
-    app = create_app(Settings(data_dir=tmp_path_factory.mktemp("data")))
     transport = httpx.ASGITransport(app)
 
     def ask(method: str, path: str, **what: Any) -> httpx.Response:
@@ -34,7 +44,7 @@ def ask(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ask]:
 
         return asyncio.run(run())
 
-    yield ask
+    return ask
 
 
 def submitted(ask: Ask, fields: dict[str, str], path: str = JOBS) -> dict[str, Any]:
@@ -149,3 +159,45 @@ def test_base64_is_no_name_of_a_file(ask: Ask):
     answer = ask("POST", JOBS, json={"model": "PaddleOCR-VL", "fileUrl": content[:-4] + "/" + content[-3:]})
     job = ask("GET", f"{JOBS}/{answer.json()['data']['jobId']}").json()["data"]
     assert job["fileName"] == "document"
+
+
+@pytest.mark.parametrize("batch", ["monday", "customer/2026-11", "a/events", "100 %"])
+def test_a_batch_is_asked_for_by_whatever_name_it_has(ask: Ask, batch: str):
+    job_id = submitted(ask, {"batchId": batch})["jobId"]
+    for path in {urllib.parse.quote(batch), urllib.parse.quote(batch, safe="")}:
+        found = ask("GET", f"{JOBS}/batch/{path}").json()["data"]
+        assert found["batchId"] == batch and found["extractResult"][0]["jobId"] == job_id
+
+
+@pytest.mark.parametrize(
+    "path", ["/", "/ui/app.css", "/docs", "/docs/swagger-ui.css", "/openapi.json", "/health", "result"]
+)
+def test_head_is_answered_where_get_is(app: FastAPI, ask: Ask, path: str):
+    if path == "result":
+        path = app.state.jobs.links.path(submitted(ask, {})["jobId"], "result.jsonl")
+    got, head = ask("GET", path), ask("HEAD", path)
+    assert got.status_code == head.status_code == 200
+    own = ("date", "x-request-id")
+    assert {k: v for k, v in got.headers.items() if k not in own} == {
+        k: v for k, v in head.headers.items() if k not in own
+    }
+
+
+def test_a_form_for_docling_is_described_by_what_is_read_of_it(app: FastAPI):
+    description = app.openapi()
+    for path in ("/v1/convert/file", "/v1/convert/file/async"):
+        content = description["paths"][path]["post"]["requestBody"]["content"]
+        parts = content["multipart/form-data"]["schema"]["properties"]
+        assert parts.keys() == DoclingOptions.model_fields.keys() | {"files", "target_type"}
+        assert "null" not in str(parts) and parts["to_formats"]["items"]["enum"] == list(FORMATS)
+        assert parts["page_range"]["maxItems"] == 2 and parts["do_chart_extraction"]["type"] == "boolean"
+
+
+@pytest.mark.parametrize(("path", "told"), [("/v1/chat/completions", "false"), ("/parse", None), ("/v1/ocr", None)])
+def test_what_took_too_long_is_not_to_be_sent_again(app: FastAPI, path: str, told: str | None):
+    """The packages of OpenAI send a request again after 504, twice, unless this header keeps them from it."""
+    request = Request({"type": "http", "path": path, "headers": [], "query_string": b"", "server": ("a", 80)})
+    answer = asyncio.run(on_parser_error(request, RequestTimeout("too long")))
+    assert answer.status_code == 504 and answer.headers.get("x-should-retry") == told
+    described = app.openapi()["paths"][path]["post"]["responses"]["504"]["headers"]
+    assert ("X-Should-Retry" in described) == (told is not None)
