@@ -16,6 +16,7 @@ from typing_extensions import TypedDict
 
 from docparser.contract.addresses import file_name_of
 from docparser.contract.answers import Error
+from docparser.contract.page_ranges import parse_ranges, select_pages
 from docparser.contract.schemas import MAX_FIELDS, MAX_PART, Lenient, Text
 
 DoclingFormat = Literal["md", "json", "html", "text"]
@@ -84,11 +85,18 @@ class DoclingOptions(Lenient):
         return {"visualize": False, "prettifyMarkdown": False, **charts}
 
     def page_ranges(self) -> str | None:
-        """As jobs have it."""
+        """As jobs have it; a shorter document has fewer pages of them, as docling has it."""
         if self.page_range is None or (self.page_range[0] == 1 and self.page_range[1] >= LAST_PAGE):
             return None
         first, last = self.page_range
-        return f"{first}-{last if last < LAST_PAGE else ''}"
+        return f"{first}-{f'{last}~' if last < LAST_PAGE else ''}"
+
+    def selected(self, count: int) -> list[int]:
+        """The indices of the pages that are asked for in a document of ``count`` pages. Raises ValueError."""
+        try:
+            return [page - 1 for page in select_pages(parse_ranges(self.page_ranges() or "1-"), count)]
+        except ValueError as exc:
+            raise ValueError(f"page_range: {exc}") from None
 
     def task(self, job_id: str) -> str:
         return f"{job_id}-{'.'.join(self.formats)}{'-embedded' if self.embed else ''}"

@@ -6,13 +6,13 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
-import re
 from pathlib import PurePath
 from typing import Any, BinaryIO
 
 from pydantic import ValidationError
 
-from docparser.contract import strict_json
+from docparser.contract import page_ranges, strict_json
+from docparser.contract.page_ranges import MAX_RANGES
 from docparser.contract.priority import PRIORITIES
 from docparser.contract.schemas import ParseOptions, describe_errors, unknown_notes
 from docparser.documents.intake import check_type
@@ -22,49 +22,20 @@ from docparser.models.served_model import SDK_NAMES, ServedModel
 from file_types import HEAD_BYTES, SUPPORTED
 
 FIELDS = ("model", "optionalPayload", "pageRanges", "batchId", "callbackUrl", "priority")  # beside the document
-PART = re.compile(r"(\d{1,6})(?:(-)(\d{1,6})?)?")
-MAX_PARTS = 1000
 MAX_NAME = 200
 MAX_ID = 128
-MAX_RANGES = 10_000
 MAX_PAYLOAD = 1 << 16  # characters; it is kept with the job
 
 
 def select_pages(text: str | None, count: int) -> list[int]:
-    """The page numbers (from 1, ascending, each once) that ``text`` names in a document of ``count`` pages.
-
-    ``2,4-6,9-``: single pages, ranges, and from a page to the end; None means all. Raises InvalidJob, also for a page
-    that the document does not have: nothing is left out silently.
-    """
+    """The page numbers (from 1, ascending, each once) that ``text`` names in a document of ``count`` pages; None means
+    all. Raises InvalidJob."""
     if text is None:
         return list(range(1, count + 1))
-    pages: set[int] = set()
-    for first, last in _parse(text):
-        end = count if last is None else last
-        if max(first, end) > count:
-            raise InvalidJob(
-                f"pageRanges: {text!r} names page {max(first, end)}, but the document has {count} "
-                f"{'page' if count == 1 else 'pages'}"
-            )
-        pages.update(range(first, end + 1))
-    return sorted(pages)
-
-
-def _parse(text: str) -> list[tuple[int, int | None]]:
-    parts = text.split(",")
-    if len(parts) > MAX_PARTS:
-        raise InvalidJob(f"pageRanges: {len(parts)} parts; at most {MAX_PARTS} are allowed")
-    ranges = []
-    for part in parts:
-        match = PART.fullmatch(part.strip())
-        if not match:
-            raise InvalidJob(f"pageRanges: {part.strip()!r} is neither a page nor a range; expected like 2,4-6,9-")
-        first = int(match[1])
-        last = first if match[2] is None else int(match[3]) if match[3] else None
-        if first < 1 or (last is not None and last < first):
-            raise InvalidJob(f"pageRanges: {part.strip()!r} is empty; pages are counted from 1, lower end first")
-        ranges.append((first, last))
-    return ranges
+    try:
+        return page_ranges.select_pages(page_ranges.parse_ranges(text), count)
+    except ValueError as exc:
+        raise InvalidJob(f"pageRanges: {exc}") from None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -99,8 +70,10 @@ def check_submission(
         raise InvalidJob("model: missing; expected one of " + ", ".join((*SDK_NAMES, served.served_name)))
     served.check(model)
     ranges = _text(fields, "pageRanges", MAX_RANGES)
-    if ranges is not None:
-        _parse(ranges)
+    try:
+        page_ranges.parse_ranges(ranges or "1")
+    except ValueError as exc:
+        raise InvalidJob(f"pageRanges: {exc}") from None
     options = _options(fields.get("optionalPayload"))
     batch_id = _text(fields, "batchId", MAX_ID)
     if idempotency_key is not None and not 0 < len(idempotency_key) <= MAX_ID:

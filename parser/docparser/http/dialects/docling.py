@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from typing import Annotated, Any, BinaryIO
 
 from fastapi import APIRouter, Query, Request, Response
@@ -229,14 +229,7 @@ async def _read(
     request: Request, document: contextlib.AbstractAsyncContextManager[Document], options: DoclingOptions, name: str
 ) -> Response:
     args = {"name": name, "formats": options.formats, "embed": options.embed}
-
-    def select(count: int) -> Sequence[int]:
-        first, last = options.page_range or (1, count)
-        if first > count:
-            raise ValueError(f"page_range: {first} is not a page of the document, which has the pages 1 to {count}")
-        return range(first - 1, min(last, count))
-
-    return await read_as(request, document, options.reading(), "docling", args, select)
+    return await read_as(request, document, options.reading(), "docling", args, options.selected)
 
 
 async def _submitted(request: Request, content: BinaryIO, options: DoclingOptions, name: str) -> Response:
