@@ -83,11 +83,11 @@ class OcrRequest(Lenient):
     def selected(self, count: int) -> list[int]:
         """The indices of the pages that are asked for, in order, in a document of ``count`` pages. Raises
         ValueError."""
-        if self.pages is None:
+        pages = self.pages
+        if pages is None:
             return list(range(count))
         try:
-            named = isinstance(self.pages, str)
-            ranges = parse_ranges(self.pages, 0) if named else [PageRange(page, page) for page in self.pages]
+            ranges = parse_ranges(pages, 0) if isinstance(pages, str) else [PageRange(page, page) for page in pages]
             if chosen := select_pages(ranges, count, 0):
                 return chosen
             raise ValueError("names no page; leave it out for all pages")
