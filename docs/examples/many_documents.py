@@ -9,9 +9,12 @@ Writes parsed/NAME.md for each file of scans/. The exit status is 0 if every pag
 
 - Bounded: at most --at-once documents are with the service.
 - Idempotent: the same file gets the same job, also in a second call; what is written is not asked for again.
-- Retrying: a full queue, a full disk, a service that starts again, a cut connection are waited out.
-- Told: with --listen, the service says when a job has ended (PARSER_CALLBACK_HOSTS on its side, CALLBACK_SECRET here).
-  A call that got lost costs a minute, because the whole batch is looked at then anyway.
+- Retrying: a full queue, a full disk, a service that starts again, a cut connection are waited out. A job or a page
+  that failed is tried once more in each call.
+- Told: with --listen 9000 and CALLBACK_SECRET, the service says when a job has ended. On its side this needs
+  PARSER_CALLBACK_HOSTS=127.0.0.1:9000, PARSER_CALLBACK_NETWORKS=127.0.0.0/8 and the secret in PARSER_CALLBACK_SECRETS.
+  A call that got lost costs a minute, because all jobs are asked for then anyway. A job is told at the address that it
+  was submitted with, so a call with another address makes other jobs.
 
 PARSER_API_KEY is the key, where the service asks for one.
 """
@@ -38,6 +41,7 @@ JOBS = "/api/v2/ocr/jobs"
 COME_AGAIN = {429, 502, 503, 504, 507}
 PATIENCE_S = 3600.0  # for a service that is away
 LOOK_S, LOOK_ALTHOUGH_TOLD_S = 2.0, 60.0
+MOST_IDS = 100  # of one request
 
 
 class Refused(Exception):
@@ -48,12 +52,11 @@ class Away(Exception):
     """The service was away for PATIENCE_S."""
 
 
-class Batch:
-    """The documents of one folder. Their jobs share a `batchId`, so that one request tells how all of them stand."""
+class Jobs:
+    """The jobs that this call waits for. One request tells how a hundred of them stand."""
 
-    def __init__(self, http: httpx.AsyncClient, name: str, callback_url: str | None) -> None:
+    def __init__(self, http: httpx.AsyncClient, callback_url: str | None) -> None:
         self._http = http
-        self._name = name
         self._callback_url = callback_url
         self._waiting: dict[str, asyncio.Future[dict[str, Any]]] = {}
         self.news = asyncio.Event()
@@ -61,8 +64,8 @@ class Batch:
     async def submit(self, document: Path) -> str:
         """The id of the document's job. The same file gets the job that it got before."""
         content = await asyncio.to_thread(document.read_bytes)
-        digest = hashlib.sha256(f"{self._name} {document}\n".encode() + content).hexdigest()
-        fields = {"model": "PaddleOCR-VL", "batchId": self._name}
+        digest = hashlib.sha256(f"{document.absolute()} {self._callback_url}\n".encode() + content).hexdigest()
+        fields = {"model": "PaddleOCR-VL"}
         if self._callback_url:
             fields["callbackUrl"] = self._callback_url
         files = {"file": (document.name, content)}
@@ -76,26 +79,34 @@ class Batch:
         return await future
 
     async def retry(self, job_id: str) -> None:
-        """Let the failed pages be read again."""
+        """Let the document be opened, or the failed pages be read, again."""
         await self._ask("POST", f"{JOBS}/{job_id}/retry")
 
     async def markdown(self, job_id: str) -> bytes:
         return (await self._ask("GET", f"{JOBS}/{job_id}/result", params={"format": "md"})).content
 
     async def look(self) -> None:
-        """Look at the whole batch again and again, at once when there is news."""
+        """Ask for the jobs again and again, at once when there is news."""
         while True:
             self.news.clear()
-            if self._waiting:
-                answer = await self._ask("GET", f"{JOBS}/batch/{self._name}")
-                for job in answer.json()["data"]["extractResult"]:
-                    if job["state"] in ("done", "failed") and job["jobId"] in self._waiting:
-                        self._waiting.pop(job["jobId"]).set_result(job)
+            # An answer may be older than a retry, so it counts only for those that waited before it was asked for.
+            waiting = list(self._waiting)
+            for start in range(0, len(waiting), MOST_IDS):
+                await self._look_at(waiting[start : start + MOST_IDS])
             try:
                 async with asyncio.timeout(LOOK_ALTHOUGH_TOLD_S if self._callback_url else LOOK_S):
                     await self.news.wait()
             except TimeoutError:
                 pass
+
+    async def _look_at(self, ids: list[str]) -> None:
+        answer = await self._ask("GET", JOBS, params={"jobId": ids, "limit": MOST_IDS})
+        found = {job["jobId"]: job for job in answer.json()["data"]["jobs"]}
+        for job_id in ids:
+            if job_id not in found:
+                self._waiting.pop(job_id).set_exception(Refused("its job was removed; call again"))
+            elif found[job_id]["state"] in ("done", "failed"):
+                self._waiting.pop(job_id).set_result(found[job_id])
 
     async def _ask(self, method: str, path: str, **what: Any) -> httpx.Response:
         """Send until there is an answer that stays. Raises Refused if it is an error, and Away."""
@@ -118,20 +129,25 @@ class Batch:
             pause = min(2 * pause, 60)
 
 
-async def parse(batch: Batch, places: asyncio.Semaphore, document: Path, target: Path) -> bool:
+def failed(job: dict[str, Any]) -> bool:
+    """Whether something of the job failed that may be tried again."""
+    return (job["state"] == "failed" or job["docparser"]["pages"]["failed"] > 0) and not job["docparser"]["cancelled"]
+
+
+async def parse(jobs: Jobs, places: asyncio.Semaphore, document: Path, target: Path) -> bool:
     """Parse one document and write its Markdown; tell whether all of its pages are there."""
     async with places:
         try:
-            job_id = await batch.submit(document)
-            job = await batch.ended(job_id)
-            if job["docparser"]["pages"]["failed"]:
-                await batch.retry(job_id)
-                job = await batch.ended(job_id)
+            job_id = await jobs.submit(document)
+            job = await jobs.ended(job_id)
+            if failed(job):
+                await jobs.retry(job_id)
+                job = await jobs.ended(job_id)
             if job["state"] == "failed":
                 raise Refused(job.get("errorMsg") or "it was cancelled")
             if lost := job["docparser"]["pages"]["failed"]:
                 raise Refused(f"{lost} pages could not be read")
-            text = await batch.markdown(job_id)
+            text = await jobs.markdown(job_id)
         except (Refused, OSError) as error:
             print(f"{document}: {error}", flush=True)
             return False
@@ -181,17 +197,16 @@ async def main() -> int:
     documents = sorted(path for path in words.folder.rglob("*") if path.is_file())
     targets = {path: words.out / path.relative_to(words.folder).with_name(path.name + ".md") for path in documents}
     left = {path: target for path, target in targets.items() if not target.exists()}
-    name = hashlib.sha256(str(words.folder.resolve()).encode()).hexdigest()[:16]
     async with httpx.AsyncClient(base_url=words.url, headers=headers, timeout=120) as client:
-        batch = Batch(client, name, callback_url)
+        jobs = Jobs(client, callback_url)
         if words.listen:
             loop = asyncio.get_running_loop()
-            listen(words.listen, os.environ["CALLBACK_SECRET"], lambda: loop.call_soon_threadsafe(batch.news.set))
+            listen(words.listen, os.environ["CALLBACK_SECRET"], lambda: loop.call_soon_threadsafe(jobs.news.set))
         places, whole = asyncio.Semaphore(words.at_once), 0
         try:
             async with asyncio.TaskGroup() as tasks:
-                looking = tasks.create_task(batch.look())
-                reading = [tasks.create_task(parse(batch, places, path, target)) for path, target in left.items()]
+                looking = tasks.create_task(jobs.look())
+                reading = [tasks.create_task(parse(jobs, places, path, target)) for path, target in left.items()]
                 whole = sum([await task for task in reading])
                 looking.cancel()
         except* Away as away:

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Parse a folder of documents with jobs, many at once, and go on where the last call stopped. Node.js 20 or newer:
+// Parse a folder of documents with jobs, many at once, and go on where the last call stopped. Node.js 20.12 or newer:
 //
 //     npx tsx many_documents.ts scans/ parsed/ http://127.0.0.1:8080
 //
-// The same as many_documents.py beside it: bounded, idempotent, retrying. With LISTEN=9000 and CALLBACK_SECRET the
-// service says when a job has ended (PARSER_CALLBACK_HOSTS on its side). PARSER_API_KEY is the key, where one is asked for.
+// The same as many_documents.py beside it, which says more: bounded, idempotent, retrying. With LISTEN=9000 and
+// CALLBACK_SECRET the service says when a job has ended (on its side: PARSER_CALLBACK_HOSTS=127.0.0.1:9000,
+// PARSER_CALLBACK_NETWORKS=127.0.0.0/8, PARSER_CALLBACK_SECRETS). PARSER_API_KEY is the key, where one is asked for.
 
 import { createHash, createHmac, timingSafeEqual } from "node:crypto";
 import { access, mkdir, readdir, readFile, rename, writeFile } from "node:fs/promises";
@@ -15,15 +16,16 @@ import { setTimeout as sleep } from "node:timers/promises";
 const JOBS = "/api/v2/ocr/jobs";
 const COME_AGAIN = new Set([429, 502, 503, 504, 507]);
 const PATIENCE_MS = 3600_000; // for a service that is away
-const AT_ONCE = 50;
+const AT_ONCE = 50; // one request asks for 100 jobs at most
 const { PARSER_API_KEY: key, CALLBACK_SECRET: secret, LISTEN: port } = process.env;
 const [folder, out, url = "http://127.0.0.1:8080"] = process.argv.slice(2);
+const callbackUrl = port && `http://127.0.0.1:${port}`;
 
 interface Job {
   jobId: string;
   state: "pending" | "running" | "done" | "failed";
   errorMsg?: string;
-  docparser: { pages: { queued: number; running: number; done: number; failed: number } };
+  docparser: { cancelled: boolean; pages: { queued: number; running: number; done: number; failed: number } };
 }
 
 /** The service will not take this document, however often it is sent. */
@@ -47,8 +49,6 @@ async function ask(method: string, path: string, body?: FormData, more: Record<s
   }
 }
 
-// The documents' jobs share a batchId, so that one request tells how all of them stand.
-const batch = createHash("sha256").update(resolve(folder)).digest("hex").slice(0, 16);
 const waiting = new Map<string, (job: Job) => void>();
 let news = (): void => undefined; // wakes `look`
 
@@ -57,12 +57,16 @@ async function submit(document: string): Promise<string> {
   const content = await readFile(document);
   const body = new FormData();
   body.set("model", "PaddleOCR-VL");
-  body.set("batchId", batch);
-  if (port) body.set("callbackUrl", `http://127.0.0.1:${port}`);
+  if (callbackUrl) body.set("callbackUrl", callbackUrl);
   body.set("file", new Blob([content]), basename(document));
-  const digest = createHash("sha256").update(`${batch} ${document}\n`).update(content).digest("hex");
+  const digest = createHash("sha256").update(`${resolve(document)} ${callbackUrl}\n`).update(content).digest("hex");
   const answer = await ask("POST", JOBS, body, { "Idempotency-Key": digest });
   return (await answer.json()).data.jobId;
+}
+
+function removed(jobId: string): Job {
+  const docparser = { cancelled: true, pages: { queued: 0, running: 0, done: 0, failed: 0 } };
+  return { jobId, state: "failed", errorMsg: "its job was removed; call again", docparser };
 }
 
 /** The job's state once it has ended. */
@@ -72,16 +76,26 @@ function ended(jobId: string): Promise<Job> {
   return job;
 }
 
-/** Look at the whole batch again and again, at once when there is news. */
+/** Whether something of the job failed that may be tried again. */
+function failed({ state, docparser: { cancelled, pages } }: Job): boolean {
+  return (state === "failed" || pages.failed > 0) && !cancelled;
+}
+
+/** Ask for the jobs again and again, at once when there is news. */
 async function look(working: () => boolean): Promise<void> {
   while (working()) {
     const told = new Promise<void>((resolve) => (news = resolve));
-    if (waiting.size) {
-      const answer = await ask("GET", `${JOBS}/batch/${batch}`);
-      const jobs: Job[] = (await answer.json()).data.extractResult;
-      for (const job of jobs.filter(({ state }) => state === "done" || state === "failed")) {
-        waiting.get(job.jobId)?.(job);
-        waiting.delete(job.jobId);
+    // An answer may be older than a retry, so it counts only for those that waited before it was asked for.
+    const ids = [...waiting.keys()];
+    if (ids.length) {
+      const query = new URLSearchParams([["limit", "100"], ...ids.map((id) => ["jobId", id])]);
+      const answer = await ask("GET", `${JOBS}?${query}`);
+      const jobs: Job[] = (await answer.json()).data.jobs;
+      for (const id of ids) {
+        const job = jobs.find(({ jobId }) => jobId === id) ?? removed(id);
+        if (job.state !== "done" && job.state !== "failed") continue;
+        waiting.get(id)?.(job);
+        waiting.delete(id);
       }
     }
     const stop = new AbortController();
@@ -95,7 +109,7 @@ async function parse(document: string, target: string): Promise<boolean> {
   try {
     const id = await submit(document);
     let job = await ended(id);
-    if (job.docparser.pages.failed) {
+    if (failed(job)) {
       await ask("POST", `${JOBS}/${id}/retry`);
       job = await ended(id);
     }

@@ -93,6 +93,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
         docs_url=None,
         redoc_url=None,
         telemetry=NO_TELEMETRY,
+        redirect_slashes=False,  # behind a proxy they would lead to another scheme and path than the client's
         **openapi.about(settings),
     )
     app.state.settings = settings

@@ -174,7 +174,7 @@ class TestMistral:
             ({"confidence_scores_granularity": "page"}, "confidence_scores_granularity"),
             ({"model": "gpt-5"}, "there is mistral-ocr-latest"),
             ({"pages": "1"}, "pages: 1 is not a page of the document, which has the pages 0 to 0"),
-            ({"pages": "2-1"}, "neither a page nor a range"),
+            ({"pages": "2-1"}, "'2-1' is empty; pages are counted from 0"),
             (
                 {"document": {"type": "image_url", "image_url": "data:image/png;base64,!"}},
                 "document.image_url: not base64",

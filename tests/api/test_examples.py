@@ -3,15 +3,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
-import hashlib
 import itertools
+import runpy
 import shutil
 import socket
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
@@ -86,26 +88,26 @@ def folder(tmp_path: Path) -> Path:
     return scans
 
 
-def jobs(url: str, folder: Path) -> list[str]:
-    """The ids of the folder's jobs."""
-    batch = hashlib.sha256(str(folder).encode()).hexdigest()[:16]
+def jobs(url: str) -> set[str]:
+    """The ids of the key's jobs."""
     headers = {"Authorization": f"Bearer {KEY}"}
     while True:
         with contextlib.suppress(httpx.TransportError):
-            answer = httpx.get(f"{url}/api/v2/ocr/jobs/batch/{batch}", headers=headers, trust_env=False)
+            answer = httpx.get(f"{url}/api/v2/ocr/jobs?limit=200", headers=headers, trust_env=False)
             if answer.status_code == 200:
-                return [job["jobId"] for job in answer.json()["data"]["extractResult"]]
+                return {job["jobId"] for job in answer.json()["data"]["jobs"]}
 
 
-def check(command: list[str], url: str, folder: Path, extra: dict[str, str], cwd: Path) -> None:
+def check(command: list[str], url: str, extra: dict[str, str], cwd: Path) -> None:
     """Run an example twice: the second call asks for nothing that the first one wrote."""
+    before = jobs(url)
     env = {**without_proxies(), "PARSER_API_KEY": KEY, **extra}
     for there in (0, 5):
         done = subprocess.run(command, cwd=cwd, env=env, capture_output=True, text=True, timeout=120, check=False)
         *lines, last = done.stdout.splitlines()
         assert last == f"6 documents: {there} there before, {5 - there} parsed", done.stdout + done.stderr
         assert done.returncode == 1 and sum("broken.pdf: " in line for line in lines) == 1, done.stderr
-        assert len(jobs(url, folder)) == 6
+        assert len(jobs(url) - before) == 6
     out = cwd / "parsed"
     written = sorted(str(path.relative_to(out)) for path in out.rglob("*") if path.is_file())
     assert written == sorted(
@@ -118,7 +120,7 @@ def check(command: list[str], url: str, folder: Path, extra: dict[str, str], cwd
 def test_python(url: str, folder: Path, tmp_path: Path, told: bool):
     words = ["--listen", str(PORT)] if told else []
     command = [sys.executable, str(EXAMPLES / "many_documents.py"), str(folder), "parsed", "--url", url, *words]
-    check(command, url, folder, {"CALLBACK_SECRET": SECRET} if told else {}, tmp_path)
+    check(command, url, {"CALLBACK_SECRET": SECRET} if told else {}, tmp_path)
 
 
 @pytest.mark.long
@@ -130,4 +132,60 @@ def test_typescript(url: str, folder: Path, installed: Path, tmp_path: Path):
         ["node", "node_modules/typescript/bin/tsc", *options, "many_documents.ts"], cwd=installed, check=True
     )
     command = ["node", str(installed / "many_documents.js"), str(folder), "parsed", url]
-    check(command, url, folder, {"CALLBACK_SECRET": SECRET, "LISTEN": str(PORT)}, tmp_path)
+    check(command, url, {"CALLBACK_SECRET": SECRET, "LISTEN": str(PORT)}, tmp_path)
+
+
+class Slow:
+    """A service that tells of all jobs, and what was true when it was asked. Its first job cannot be opened at first,
+    its second one ends after the retry of that; an answer is on its way meanwhile."""
+
+    def __init__(self, module: dict[str, Any]) -> None:
+        transport = httpx.MockTransport(self.answer)
+        self.client = httpx.AsyncClient(transport=transport, base_url="http://parser")
+        self.jobs = module["Jobs"](self.client, None)
+        self.retried, self.asked = False, asyncio.Event()
+        self.keys: list[str] = []
+
+    async def answer(self, request: httpx.Request) -> httpx.Response:
+        data: dict[str, Any] = {}
+        if request.url.path.endswith("/retry"):
+            self.asked.clear()
+            self.jobs.news.set()
+            await self.asked.wait()
+            self.retried = True
+        elif request.method == "POST":
+            self.keys.append(request.headers["Idempotency-Key"])
+            data = {"jobId": f"job{len(self.keys)}"}
+        elif not request.url.path.endswith("/result"):
+            data = {"jobs": [self.state("job1", "failed"), self.state("job2", "running")]}
+            self.asked.set()
+            if not self.retried and "job1" not in request.url.params.get_list("jobId"):
+                while not (self.retried and "job1" in self.jobs._waiting):
+                    await asyncio.sleep(0.01)
+        return httpx.Response(200, json={"data": data})
+
+    def state(self, job_id: str, before: str) -> dict[str, Any]:
+        pages = {"queued": 0, "running": 0, "done": 0, "failed": 0}
+        state = "done" if self.retried else before
+        return {"jobId": job_id, "state": state, "docparser": {"cancelled": False, "pages": pages}}
+
+
+def test_a_job_that_could_not_be_opened_is_tried_again_and_no_older_answer_counts(tmp_path: Path):
+    module = runpy.run_path(str(EXAMPLES / "many_documents.py"))
+    for name in ("a.png", "b.png"):
+        (tmp_path / name).write_bytes(b"the same")
+
+    async def run() -> list[bool]:
+        service = Slow(module)
+        looking = asyncio.create_task(service.jobs.look())
+        places = asyncio.Semaphore(2)
+        reading = [
+            module["parse"](service.jobs, places, tmp_path / name, tmp_path / f"out/{name}.md")
+            for name in ("a.png", "b.png")
+        ]
+        whole = await asyncio.wait_for(asyncio.gather(*reading), 30)
+        looking.cancel()
+        assert len(set(service.keys)) == 2, "each path has a job of its own"
+        return whole
+
+    assert asyncio.run(run()) == [True, True]

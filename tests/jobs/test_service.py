@@ -42,7 +42,6 @@ from docparser.http import answers, service_info
 from docparser.http.answers import report_headers
 from docparser.http.dialects import docling
 from docparser.http.jobs import events, results, routes
-from docparser.http.jobs.requests import _last_part
 from docparser.http.jobs.results import _picture, stored_answer, stored_result
 from docparser.jobs.links import STEP_S
 from docparser.jobs.result import describe_told
@@ -534,14 +533,6 @@ def test_what_a_jobs_state_says_of_its_callback(tmp_path: Path, told: tuple | No
     found = Told("done", CallbackState(told[0]), told[1], 86_400.25, *told[2:]) if told else None
     assert describe_told(job, found) == (said if told is None else {"type": "job.done", **said})
     assert describe_told(place.store.job(place.submit()), found) is None
-
-
-@pytest.mark.parametrize(
-    ("url", "name"),
-    [("https://a.example/b/c.pdf?d=/e", "c.pdf"), ("data:image/png;base64,a/b", ""), ("https://a.example/", "")],
-)
-def test_the_name_of_a_document_from_an_address(url: str, name: str):
-    assert _last_part(url) == name
 
 
 @pytest.mark.parametrize(

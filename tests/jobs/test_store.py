@@ -467,13 +467,15 @@ def test_addresses_of_results_belong_to_one_job_and_expire(tmp_path, monkeypatch
         ("2", [2]),
         ("4-", [4, 5]),
         ("5,1-2, 2", [1, 2, 5]),
+        ("4-9~", [4, 5]),
+        ("2-3~", [2, 3]),
     ],
 )
 def test_page_ranges(text, pages):
     assert select_pages(text, 5) == pages
 
 
-@pytest.mark.parametrize("text", ["", "0", "3-2", "a", "1,,2", "-3", "1-2-3", "6", "5-9", "1 2"])
+@pytest.mark.parametrize("text", ["", "0", "3-2", "a", "1,,2", "-3", "1-2-3", "6", "5-9", "6-9~", "1-~", "2~", "1 2"])
 def test_page_ranges_that_are_refused(text):
     with pytest.raises(InvalidJob, match="pageRanges"):
         select_pages(text, 5)

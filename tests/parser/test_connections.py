@@ -26,6 +26,7 @@ from docparser.clients.shares import network_of
 from docparser.connections import registry as registries
 from docparser.connections.protocol import MOST_FIELDS, CountedTransport, Head, error_answer
 from docparser.connections.registry import ConnectionRegistry
+from docparser.http.errors import FAMILIES, OTHERS
 from docparser.settings import Settings
 from tests.support import samples
 from tests.support.parser_process import JOBS, SIMULATED_WORK, ParserProcess, running_service
@@ -312,7 +313,11 @@ def test_who_came_at_a_bad_time_is_told_when_to_come_again(status, again):
     headers = http.client.parse_headers(io.BytesIO(lines))
     assert line.split()[1] == b"%d" % status and headers["Connection"] == "close"
     assert headers["Retry-After"] == again and int(headers["Content-Length"]) == len(body)
-    assert json.loads(body)["error"]["message"] == "why"
+    said = json.loads(body)
+    assert said["code"] == said["errorCode"] == status
+    for family in (*FAMILIES, OTHERS):
+        fields = family.fields(status, "why")
+        assert said.items() >= {name: value for name, value in fields.items() if name != "code"}.items()
 
 
 def test_a_head_or_body_that_does_not_come_is_408(parser):

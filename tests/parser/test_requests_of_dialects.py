@@ -16,6 +16,8 @@ from docparser.contract.priority import BulkShare, is_bulk, with_priority
 from docparser.contract.schemas import ParseOptions, log_id_of
 from docparser.contract.strict_json import MAX_VALUES, BeyondBounds, loads
 from docparser.contract.tasks import Tasks
+from docparser.errors import InvalidJob
+from docparser.jobs.submission import select_pages
 
 
 @pytest.mark.parametrize(("bounds", "taken"), [((5, 9), True), ((7, 7), True), ((9, 5), False), ((None, 5), True)])
@@ -65,7 +67,9 @@ def ocr(**fields: Any) -> OcrRequest:
         (" 3 , 1-1", [1, 3]),
         ([5], "5 is not a page of the document, which has the pages 0 to 4"),
         ("3-5", "5 is not a page of"),
-        ("4-3", "'4-3' is neither a page nor a range"),
+        ("4-3", "'4-3' is empty; pages are counted from 0"),
+        ("3-", [3, 4]),
+        ("3-9~", [3, 4]),
         ("x", "'x' is neither"),
         ([], "names no page"),
     ],
@@ -109,12 +113,12 @@ def test_what_mistral_has_and_this_service_has_not_is_refused():
     ("options", "ranges", "refusal"),
     [
         ({}, None, None),
-        ({"page_range": [2, 5]}, "2-5", None),
-        ({"page_range": [3, 3]}, "3-3", None),
+        ({"page_range": [2, 5]}, "2-5~", None),
+        ({"page_range": [3, 3]}, "3-3~", None),
         ({"page_range": [2, 2**63 - 1]}, "2-", None),
         ({"page_range": [1, 2**63 - 1]}, None, None),
-        ({"page_range": [0, 5]}, "0-5", "page_range: .* is empty"),
-        ({"page_range": [6, 5]}, "6-5", "page_range: .* is empty"),
+        ({"page_range": [0, 5]}, "0-5~", "page_range: .* is empty"),
+        ({"page_range": [6, 5]}, "6-5~", "page_range: .* is empty"),
         ({"to_formats": ["md", "doctags"]}, None, "to_formats: 'doctags' is not available"),
         ({"to_formats": []}, None, "to_formats: nothing is not available"),
         ({"image_export_mode": "referenced"}, None, "image_export_mode: 'referenced'"),
@@ -130,6 +134,28 @@ def test_options_for_docling(options: dict[str, Any], ranges: str | None, refusa
     assert found is None if refusal is None else re.match(refusal, found or "")
 
 
+@pytest.mark.parametrize(
+    ("asked", "selected"),
+    [
+        (None, [0, 1, 2]),
+        ([2, 3], [1, 2]),
+        ([2, 9], [1, 2]),
+        ([3, 2**63 - 1], [2]),
+        ([4, 9], "page_range: 4 is not a page of the document, which has the pages 1 to 3"),
+    ],
+)
+def test_a_task_for_docling_reads_the_pages_that_are_read_at_once(asked: Any, selected: list[int] | str):
+    """One that ends beyond the document ends with it, as docling has it."""
+    options = DoclingOptions.model_validate({"page_range": asked})
+    if isinstance(selected, list):
+        assert options.selected(3) == [page - 1 for page in select_pages(options.page_ranges(), 3)] == selected
+        return
+    with pytest.raises(ValueError, match=selected):
+        options.selected(3)
+    with pytest.raises(InvalidJob, match=selected.removeprefix("page_range: ")):
+        select_pages(options.page_ranges(), 3)
+
+
 def test_what_docling_asks_for_is_read_and_named():
     made = DoclingOptions.model_validate({"to_formats": ["html", "md"], "do_chart_extraction": True})
     assert made.reading() == {"visualize": False, "prettifyMarkdown": False, "useChartRecognition": True}
@@ -140,7 +166,7 @@ def test_what_docling_asks_for_is_read_and_named():
     form = options_of_form(
         {"to_formats": ["md", "text"], "page_range": ["2", "3"], "image_export_mode": ["x", "embedded"]}
     )
-    assert (form.formats, form.page_ranges(), form.embed) == (["md", "text"], "2-3", True)
+    assert (form.formats, form.page_ranges(), form.embed) == (["md", "text"], "2-3~", True)
 
 
 @pytest.mark.parametrize(
@@ -149,8 +175,8 @@ def test_what_docling_asks_for_is_read_and_named():
         ({"kind": "file", "base64_string": "b", "filename": "a.pdf"}, ("sources.0.base64_string", "b"), "a.pdf"),
         ({"kind": "http", "url": "http://x/y/z.pdf?q=/1"}, ("sources.0.url", "http://x/y/z.pdf?q=/1"), "z.pdf"),
         ({"kind": "http", "url": "http://x/"}, ("sources.0.url", "http://x/"), "document"),
-        ({"kind": "file", "url": "u"}, "sources.0.base64_string: missing; expected it, since kind is file", "u"),
-        ({"kind": "http", "url": "u", "headers": {"a": "b"}}, "sources.0.headers: ", "u"),
+        ({"kind": "file", "url": "u"}, "sources.0.base64_string: missing; expected it, since kind is file", "document"),
+        ({"kind": "http", "url": "u", "headers": {"a": "b"}}, "sources.0.headers: ", "document"),
     ],
 )
 def test_the_document_for_docling(source: dict[str, Any], found: tuple[str, str] | str, name: str):

@@ -93,10 +93,14 @@ class CountedTransport:
 def error_answer(status: int, words: str) -> bytes:
     """A whole HTTP answer where no request could be read; the connection closes after it.
 
-    No path is known yet, so the body has the fields of every path family (``http.errors``).
+    No path is known yet, so the body has the fields of every path family (``http.errors``). Two have a ``code``: it is
+    the job API's number, whose clients choose by it; those of Mistral's API read ``message``.
     """
-    body = {"logId": str(uuid.uuid4()), "errorCode": status, "errorMsg": words, "code": status, "msg": words}
-    body |= {"error": {"message": words, "type": "server_error" if status >= 500 else "invalid_request_error"}}
+    limited = "rate_limit_exceeded" if status == 429 else None
+    kind = "server_error" if status >= 500 else limited or "invalid_request_error"
+    reason = {"message": words, "type": kind, "param": None, "code": limited}
+    body = {"logId": str(uuid.uuid4()), "errorCode": status, "errorMsg": words, "error": reason}
+    body |= {**reason, "object": "error", "detail": words, "code": status, "msg": words}
     content = json.dumps(body).encode()
     retry = f"Retry-After: {RETRY_S}\r\n" if status in (429, 503) else ""
     head = (

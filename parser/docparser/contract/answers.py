@@ -79,8 +79,17 @@ class ModelsInUse(TypedDict):
     vlm: VlmWeights
 
 
+PageErrorKind = Annotated[
+    str,
+    Field(
+        description="`invalid`, `too_large`, `too_slow`, `timeout`, `worker_lost`, `internal` or `failed`; of a job "
+        "also `quota` and `damaged`."
+    ),
+]
+
+
 class PageError(TypedDict):
-    kind: str
+    kind: PageErrorKind
     message: str | None
 
 

@@ -14,11 +14,14 @@ from typing import Annotated, Any, Literal, NotRequired, get_args
 from pydantic import BeforeValidator, Field
 from typing_extensions import TypedDict
 
+from docparser.contract.addresses import file_name_of
 from docparser.contract.answers import Error
+from docparser.contract.page_ranges import parse_ranges, select_pages
 from docparser.contract.schemas import MAX_FIELDS, MAX_PART, Lenient, Text
 
 DoclingFormat = Literal["md", "json", "html", "text"]
 FORMATS: tuple[str, ...] = get_args(DoclingFormat)
+MODES = ("placeholder", "embedded")
 LAST_PAGE = 1_000_000  # what lies beyond stands for the end
 ListOfTexts = Annotated[list[Text], Field(max_length=100)]
 NOT_HERE = {
@@ -37,9 +40,9 @@ def _as_list(value: Any) -> Any:
 
 class DoclingOptions(Lenient):
     to_formats: Annotated[ListOfTexts, BeforeValidator(_as_list)] = Field(
-        default=["md"], description="`md`, `json`, `html`, `text`."
+        default=["md"], json_schema_extra={"items": {"type": "string", "enum": list(FORMATS)}}
     )
-    image_export_mode: Text = Field(default="placeholder", description="`placeholder` or `embedded`.")
+    image_export_mode: Text = Field(default="placeholder", json_schema_extra={"enum": list(MODES)})
     page_range: Annotated[list[int], Field(min_length=2, max_length=2)] | None = Field(
         default=None, description="First and last page, from 1."
     )
@@ -64,9 +67,9 @@ class DoclingOptions(Lenient):
         if (more := wanted - set(FORMATS)) or not wanted:
             shown = ", ".join(repr(format[:MAX_PART]) for format in sorted(more)[:3]) or "nothing"
             return f"to_formats: {shown} is not available; expected one or more of {', '.join(FORMATS)}"
-        if self.image_export_mode not in ("placeholder", "embedded"):
+        if self.image_export_mode not in MODES:
             mode = self.image_export_mode[:MAX_PART]
-            return f"image_export_mode: {mode!r} is not available; expected placeholder or embedded"
+            return f"image_export_mode: {mode!r} is not available; expected {' or '.join(MODES)}"
         if self.md_page_break_placeholder:
             return "md_page_break_placeholder: an empty line separates pages; leave it out"
         if self.page_range and not 1 <= self.page_range[0] <= self.page_range[1]:
@@ -82,11 +85,18 @@ class DoclingOptions(Lenient):
         return {"visualize": False, "prettifyMarkdown": False, **charts}
 
     def page_ranges(self) -> str | None:
-        """As jobs have it."""
+        """As jobs have it; a shorter document has fewer pages of them, as docling has it."""
         if self.page_range is None or (self.page_range[0] == 1 and self.page_range[1] >= LAST_PAGE):
             return None
         first, last = self.page_range
-        return f"{first}-{last if last < LAST_PAGE else ''}"
+        return f"{first}-{f'{last}~' if last < LAST_PAGE else ''}"
+
+    def selected(self, count: int) -> list[int]:
+        """The indices of the pages that are asked for in a document of ``count`` pages. Raises ValueError."""
+        try:
+            return [page - 1 for page in select_pages(parse_ranges(self.page_ranges() or "1-"), count)]
+        except ValueError as exc:
+            raise ValueError(f"page_range: {exc}") from None
 
     def task(self, job_id: str) -> str:
         return f"{job_id}-{'.'.join(self.formats)}{'-embedded' if self.embed else ''}"
@@ -138,7 +148,7 @@ class DoclingRequest(Lenient):
     @property
     def file_name(self) -> str:
         source = self.sources[0]
-        return source.filename or (source.url or "").partition("?")[0].rpartition("/")[2] or "document"
+        return source.filename or file_name_of(source.url or "") or "document"
 
 
 def options_of_form(fields: Mapping[str, list[str]]) -> DoclingOptions:

@@ -8,7 +8,7 @@ from typing import Annotated, Literal, NotRequired
 from pydantic import Field
 from typing_extensions import TypedDict
 
-from docparser.contract.answers import DataInfo, Moment, PageEntry, Report
+from docparser.contract.answers import DataInfo, Moment, PageEntry, PageErrorKind, Report
 
 JobStateName = Literal["pending", "running", "done", "failed"]
 PageStateName = Literal["queued", "running", "done", "failed"]
@@ -56,7 +56,7 @@ class PageCounts(TypedDict):
 
 class FailedPage(TypedDict):
     page: int
-    kind: str
+    kind: PageErrorKind
     message: str | None
 
 
@@ -75,7 +75,13 @@ class JobReport(TypedDict):
     """Ours beyond the hosted API's. ``waitsFor``: why a job that has not ended does not go on."""
 
     cancelled: bool
-    partial: bool
+    partial: Annotated[
+        bool,
+        Field(
+            description="A page is missing: it failed, or the job has not ended or was cancelled. The result's own "
+            "`partial` is true also where blocks are missing or cut."
+        ),
+    ]
     pages: PageCounts
     failedPages: NotRequired[list[FailedPage]]
     model: NotRequired[str]

@@ -4,18 +4,15 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator
 from typing import Annotated, Any, Literal, NotRequired
 
 from pydantic import Field, StrictBool, StrictInt
 from typing_extensions import TypedDict
 
 from docparser.contract.answers import Error, Report
+from docparser.contract.page_ranges import MAX_RANGES, PageRange, parse_ranges, select_pages
 from docparser.contract.schemas import MAX_FIELDS, MAX_PAGES, MAX_PICTURES, Lenient, Text
 
-RANGE = re.compile(r"([0-9]{1,6})(?:-([0-9]{1,6}))?")
-MAX_RANGES = 10_000  # characters
 Format = Annotated[dict[str, Any], Field(max_length=MAX_FIELDS)]
 NOT_HERE = {
     "bbox_annotation_format": "this service reads what is printed and describes no pictures",
@@ -86,28 +83,16 @@ class OcrRequest(Lenient):
     def selected(self, count: int) -> list[int]:
         """The indices of the pages that are asked for, in order, in a document of ``count`` pages. Raises
         ValueError."""
-        if self.pages is None:
+        pages = self.pages
+        if pages is None:
             return list(range(count))
-        chosen: set[int] = set()
-        for first, last in self._ranges():
-            if max(first, last) >= count:
-                raise ValueError(
-                    f"pages: {max(first, last)} is not a page of the document, which has the pages 0 to {count - 1}"
-                )
-            chosen.update(range(first, last + 1))
-        if not chosen:
-            raise ValueError("pages: names no page; leave it out for all pages")
-        return sorted(chosen)
-
-    def _ranges(self) -> Iterator[tuple[int, int]]:
-        if isinstance(self.pages, list):
-            yield from ((page, page) for page in self.pages)
-            return
-        for part in (self.pages or "").split(","):
-            match = RANGE.fullmatch(part.strip())
-            if not match or (match[2] and int(match[2]) < int(match[1])):
-                raise ValueError(f"pages: {part.strip()[:40]!r} is neither a page nor a range; expected like 0,2-4")
-            yield int(match[1]), int(match[2] or match[1])
+        try:
+            ranges = parse_ranges(pages, 0) if isinstance(pages, str) else [PageRange(page, page) for page in pages]
+            if chosen := select_pages(ranges, count, 0):
+                return chosen
+            raise ValueError("names no page; leave it out for all pages")
+        except ValueError as exc:
+            raise ValueError(f"pages: {exc}") from None
 
 
 # ---- answers, built as ``answers`` says

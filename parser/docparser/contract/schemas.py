@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Annotated, Any, Literal, Self, TypeVar
 
 from pydantic import (
@@ -132,10 +132,44 @@ def _known_extra_args(value: dict[str, int] | None) -> dict[str, int] | None:
     return value
 
 
+def meant(name: str, known: Iterable[str]) -> str:
+    """`` (did you mean X?)`` where one of the names is much like ``name``, otherwise nothing."""
+    alike = difflib.get_close_matches(name[:MAX_PART], known, 1, ALIKE)
+    return f" (did you mean {alike[0]}?)" if alike else ""
+
+
+def unknown_words(name: str, known: Iterable[str], kind: str) -> str:
+    """Why a name that means nothing is refused."""
+    return f"{name[:MAX_PART]}: no such {kind} here{meant(name, known)}; expected {', '.join(known)}"
+
+
+def unknown_notes(unknown: Sequence[str], known: Iterable[str], kind: str = "option") -> list[str]:
+    """What a client is told of names that mean nothing here, and so have no effect."""
+    shown = [
+        f"{name[:MAX_PART]}: no such {kind} here, it has no effect{meant(name, known)}."
+        for name in unknown[:MAX_ERRORS]
+    ]
+    if more := len(unknown) - len(shown):
+        shown.append(f"{more} more fields are no {kind}s here and have no effect.")
+    return shown
+
+
 class Lenient(BaseModel):
     """Fields that are not listed are ignored."""
 
     model_config = ConfigDict(extra="ignore", frozen=True)
+
+
+class Parameters(BaseModel):
+    """Of an address. One that is not listed is refused: only our own clients send any, and a misspelt one would have no
+    effect unseen."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _known(cls, data: Any) -> Any:
+        if unknown := [name for name in data if name not in cls.model_fields]:
+            raise ValueError(unknown_words(unknown[0], cls.model_fields, "parameter"))
+        return data
 
 
 class _LogId(BaseModel):
@@ -174,15 +208,8 @@ class OutputOptions(Lenient):
         return "docx" in (self.outputFormats or ())
 
     def notes(self) -> list[str]:
-        """What a client is told of fields that are no options here, and so have no effect."""
-        shown = []
-        for name in self._unknown[:MAX_ERRORS]:
-            alike = difflib.get_close_matches(name[:MAX_PART], type(self).model_fields, 1, ALIKE)
-            meant = f" (did you mean {alike[0]}?)" if alike else ""
-            shown.append(f"{name[:MAX_PART]}: no such option here, it has no effect{meant}.")
-        if more := len(self._unknown) - len(shown):
-            shown.append(f"{more} more fields are no options here and have no effect.")
-        return shown
+        """What a client is told of fields that are no options here."""
+        return unknown_notes(self._unknown, type(self).model_fields)
 
 
 class ParseOptions(OutputOptions):

@@ -11,7 +11,6 @@ import asyncio
 import base64
 import contextlib
 import io
-import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from pathlib import Path
 from typing import BinaryIO
@@ -19,6 +18,7 @@ from urllib.parse import urljoin
 
 import aiohttp
 
+from docparser.contract.addresses import is_url
 from docparser.documents.spool import Document, disk_errors, filled, spooled
 from docparser.errors import DocumentTooLarge, InvalidDocument, InvalidRequest
 from docparser.outbound import AddressRefused, Allowed, GuardedClient, ListedHosts, NotPublic, Unreachable, is_public
@@ -31,10 +31,6 @@ Charge = Callable[[int], None]  # counts so many bytes for the client, where the
 REDIRECTS = (301, 302, 303, 307, 308)
 MAX_REDIRECTS = 5
 Write = Callable[[bytes], Awaitable[object]]
-
-
-def is_url(file: str) -> bool:
-    return re.match(r"[a-zA-Z][a-zA-Z0-9+.-]*://", file) is not None
 
 
 def decode_into(file: BinaryIO, pieces: Iterable[bytes]) -> None:

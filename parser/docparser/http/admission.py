@@ -79,7 +79,7 @@ def cors(origins: tuple[str, ...]) -> dict[str, Any]:
         "allow_methods": ("GET", "POST", "DELETE"),
         "allow_headers": ("*",),  # clients say more of themselves than a list could name
         "expose_headers": (
-            *("X-Request-Id", "Retry-After", "Content-Disposition"),
+            *("X-Request-Id", "Retry-After", "X-Should-Retry", "Content-Disposition"),
             *("Document-Pages", "Document-Partial", "Document-Notes"),
         ),
     }

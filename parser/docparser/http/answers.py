@@ -15,15 +15,17 @@ import time
 from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
-from typing import Annotated, Any, BinaryIO, TypeVar
+from typing import Any, BinaryIO, TypeVar
 
-from fastapi import Query, Request, Response
+from fastapi import Request, Response
 from fastapi.responses import StreamingResponse
+from pydantic import Field
 from starlette.exceptions import HTTPException
 
 from docparser.contract.answers import Chunk, DocumentNotes, ModelsInUse
-from docparser.contract.schemas import ParseOptions
+from docparser.contract.schemas import Parameters, ParseOptions
 from docparser.convert.names import (
+    DEFAULT_TOKENS,
     FORMATS,
     LEAST_TOKENS,
     MOST_TOKENS,
@@ -57,19 +59,32 @@ PARTIAL, NOTES = "Document-Partial", "Document-Notes"
 MOST_RANGES = 100  # of pages in a header; proxies bound heads
 CHUNK = 1 << 18
 EVENT_STREAM = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}  # headers: nobody on the way keeps it
-ChunkTokens = Annotated[
-    int,
-    Query(alias="chunkTokens", ge=LEAST_TOKENS, le=MOST_TOKENS, description="Of the longest chunk, for format=chunks."),
-]
-EscapeMarkdown = Annotated[
-    bool,
-    Query(
-        alias="escapeMarkdown",
+TOO_LARGE = "document: its pages do not fit into one answer"
+
+
+class InFormat(Parameters):
+    """The parameters of an answer in a format."""
+
+    format: Format = "md"
+    chunkTokens: int = Field(
+        default=DEFAULT_TOKENS,
+        ge=LEAST_TOKENS,
+        le=MOST_TOKENS,
+        description="Of the longest chunk, for format=chunks.",
+    )
+    escapeMarkdown: bool = Field(
+        default=False,
         description="Whether signs that were printed, as in `<name>` or `2*3*4`, are escaped in Markdown (format=md "
         "and zip). PaddleOCR's own Markdown escapes nothing.",
-    ),
-]
-TOO_LARGE = "document: its pages do not fit into one answer"
+    )
+
+    def how(self, *, join_tables: bool, outline: bool) -> How:
+        return How(
+            chunk_tokens=self.chunkTokens,
+            join_tables=join_tables,
+            escape_markdown=self.escapeMarkdown,
+            outline=outline,
+        )
 
 
 def in_formats(words: str, json: type) -> dict[str, Any]:

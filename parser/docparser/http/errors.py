@@ -12,7 +12,7 @@ import json
 import logging
 import re
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from fastapi import FastAPI, Request
@@ -137,12 +137,13 @@ def ocr_error(status: int, message: str) -> dict[str, Any]:
 @dataclasses.dataclass(frozen=True)
 class PathFamily:
     """The paths of one API. ``status`` holds where it differs from STATUS; ``fields`` makes the fields of an error from
-    status and message, beside those of every error; ``error`` has all of them."""
+    status and message, beside those of every error; ``error`` has all of them; ``headers`` are those of a status."""
 
     paths: re.Pattern[str]
     status: dict[type[errors.ParserError], int]
     fields: Callable[[int, str], dict[str, Any]]
     error: type[Error]
+    headers: Mapping[int, Mapping[str, str]] = dataclasses.field(default_factory=dict)
 
 
 LIKE_OPENAI = {kind: 400 for kind, status in STATUS.items() if status == 422}
@@ -162,8 +163,8 @@ FAMILIES = (
         DoclingError,
     ),
     PathFamily(re.compile(r"/v1/(ocr|files)(/|\Z)"), LIKE_OPENAI, ocr_error, OcrError),
-    # The OpenAI API says 400 where others say 422.
-    PathFamily(re.compile(r"/v1/"), LIKE_OPENAI, openai_error, OpenAiError),
+    # The OpenAI API says 400 where others say 422. Its packages send what took too long again, unless they are told.
+    PathFamily(re.compile(r"/v1/"), LIKE_OPENAI, openai_error, OpenAiError, {504: {"X-Should-Retry": "false"}}),
 )
 OTHERS = PathFamily(re.compile(""), {}, lambda status, message: {}, Error)
 
@@ -187,6 +188,7 @@ async def on_parser_error(request: Request, exc: errors.ParserError) -> JSONResp
     path, words = request.url.path, with_place(str(exc))
     status = status_of(type(exc), path)
     headers, more = extras(exc, status)
+    headers = {**(headers or {}), **family_of(path).headers.get(status, {})}
     more = fields_of(path, status, words) | (more or {})
     return error_response(status, words, getattr(request.state, "log_id", None), headers, more)
 

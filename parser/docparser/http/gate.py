@@ -36,6 +36,7 @@ SENT_ID = re.compile(rb"[A-Za-z0-9._:-]{1,64}")
 EARLY = (DocumentTooLarge, SpoolFull, TooBusy)
 STOPPING = "The service is stopping; send the request again."
 OTHER_VERSION = "This service speaks HTTP/1.1 and HTTP/1.0 only."
+CODINGS = {"br", "compress", "deflate", "gzip", "x-compress", "x-gzip", "zstd"}  # other words say nothing of the bytes
 BOTH_LENGTHS = "Content-Length: came together with Transfer-Encoding; send one of them."
 
 
@@ -121,6 +122,10 @@ class Gate:
                 if declared and b"transfer-encoding" in headers:
                     # One of two servers in a row would see a request that the other does not (RFC 9112, 6.1).
                     return await early_response(scope, 400, BOTH_LENGTHS)(scope, receive, send)
+                if scope["method"] == "POST" and (coding := _coding(headers)):
+                    words = f"Content-Encoding: {coding!r} is not read here; send the body as it is."
+                    refusal = early_response(scope, 415, words, {"Accept-Encoding": "identity"})
+                    return await arriving.refused(refusal, scope, send)
                 if costly:
                     self._places.check(client)
                 body = held.enter_context(Body(self._bodies, client))
@@ -133,6 +138,12 @@ class Gate:
                 return await arriving.refused(early_error(scope, exc), scope, send)
             scope["state"]["body"] = body
             await self._app(scope, body.replay(receive), send)
+
+
+def _coding(headers: dict[bytes, bytes]) -> str:
+    """How the body is compressed; empty: it is not."""
+    named = headers.get(b"content-encoding", b"").decode("latin-1").lower().replace(" ", "").split(",")
+    return ",".join(coding for coding in named if coding in CODINGS)
 
 
 class TracedRequests:

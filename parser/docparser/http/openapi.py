@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any, Union, cast
 
 from fastapi import FastAPI
-from pydantic import TypeAdapter
+from pydantic import BaseModel, TypeAdapter
 from pydantic.json_schema import GenerateJsonSchema
 
 from docparser.contract import answers, chat, docling, job_answers, ocr, service_answers
@@ -82,6 +82,10 @@ HEADERS: dict[str, dict[str, Any]] = {
         "schema": {"type": "string"},
     },
     "Retry-After": {"description": "Seconds until another try makes sense.", "schema": {"type": "integer"}},
+    "X-Should-Retry": {
+        "description": "`false`: another try takes as long again.",
+        "schema": {"type": "string", "enum": ["false"]},
+    },
     "WWW-Authenticate": {"description": "How to send a key.", "schema": {"type": "string"}},
     "Content-Disposition": {"description": "A name for the file.", "schema": {"type": "string"}},
     "Document-Pages": {"description": "How many pages the document has.", "schema": {"type": "integer"}},
@@ -171,16 +175,26 @@ def example_body(example: dict[str, Any]) -> dict[str, Any]:
     return {"requestBody": {"content": {"application/json": {"example": example}}}}
 
 
-def form_content(required: list[str], **parts: dict[str, Any]) -> dict[str, Any]:
-    """The content of a request that is a form: its parts by their names."""
-    return {"multipart/form-data": {"schema": {"type": "object", "required": required, "properties": parts}}}
-
-
 class _Schemas(GenerateJsonSchema):
     """Without titles, which repeat names."""
 
     def field_title_should_be_set(self, schema: Any) -> bool:
         return False
+
+
+def form_parts(model: type[BaseModel]) -> dict[str, Any]:
+    """The fields of ``model`` as parts of a form, where nothing is null."""
+    parts = model.model_json_schema(schema_generator=_Schemas)["properties"]
+    for part in parts.values():
+        part |= next((kind for kind in part.pop("anyOf", ()) if kind != {"type": "null"}), {})
+        if part.get("default", ...) is None:
+            del part["default"]
+    return parts
+
+
+def form_content(required: list[str], **parts: dict[str, Any]) -> dict[str, Any]:
+    """The content of a request that is a form: its parts by their names."""
+    return {"multipart/form-data": {"schema": {"type": "object", "required": required, "properties": parts}}}
 
 
 def describe(app: FastAPI) -> None:
@@ -233,6 +247,7 @@ def _complete_operation(path: str, method: str, operation: dict[str, Any]) -> No
             response.setdefault("content", {"application/json": {"schema": ref(family_of(path).error)}})
             headers += ["Retry-After"] if status in LATER else []
             headers += ["WWW-Authenticate"] if status == "401" else []
+            headers += family_of(path).headers.get(int(status), ())
         response["headers"] = response.get("headers", {}) | _named(headers)
     operation["responses"] = dict(sorted(responses.items()))
     if asks:
@@ -254,6 +269,7 @@ def _errors(path: str, method: str, has_body: bool, has_parameters: bool) -> Ite
         yield 403, "A web page of another origin sent this."
     if has_body:
         yield 413, "The document, or what a conversion of it needs, exceeds a limit of this service."
+        yield 415, "The body is compressed (`Content-Encoding`)."
     yield 421, "The service does not answer under this host name."
     if keyed or has_body:
         yield 429, "A quota is used up, or there is no room for more requests."

@@ -7,33 +7,31 @@ from __future__ import annotations
 import contextlib
 import functools
 from collections.abc import AsyncIterator, Coroutine
-from typing import Any
+from typing import Annotated, Any
 
-from fastapi import APIRouter, Request, Response
+from fastapi import APIRouter, Query, Request, Response
 from pydantic import ValidationError
 from starlette.datastructures import FormData, UploadFile
 
 from docparser.contract import strict_json
 from docparser.contract.answers import ParseAnswer, RestructureAnswer
-from docparser.contract.schemas import FileOptions, ParseOptions, ParseRequest, RestructureRequest, describe_errors
-from docparser.convert.names import DEFAULT_TOKENS, WITH_PICTURES, Format, How
+from docparser.contract.schemas import (
+    FileOptions,
+    ParseOptions,
+    ParseRequest,
+    RestructureRequest,
+    describe_errors,
+    unknown_words,
+)
+from docparser.convert.names import WITH_PICTURES
 from docparser.documents.spool import Document
 from docparser.errors import InvalidRequest
-from docparser.http.answers import (
-    SAFE,
-    ChunkTokens,
-    EscapeMarkdown,
-    converted,
-    in_formats,
-    json_answer,
-    report_headers,
-    wait_for,
-)
+from docparser.http.answers import SAFE, InFormat, converted, in_formats, json_answer, report_headers, wait_for
 from docparser.http.errors import new_log_id
 from docparser.http.examples import PARSE_REQUEST, PARSED, RESTRUCTURE_REQUEST
 from docparser.http.gate import client_of, pages_of
 from docparser.http.openapi import BINARY, TOOK_TOO_LONG, example_body, form_content, ref, shows
-from docparser.http.strict_reading import LONGEST_TEXT, StrictRoute, body_of, field, form_of, says_json
+from docparser.http.strict_reading import LONGEST_TEXT, StrictRoute, body_of, check_says_json, field, form_of
 from docparser.logs import request_id
 from docparser.parsing.result import ParseResult
 
@@ -81,10 +79,9 @@ async def restructure_pages(request: Request) -> Response:
     """Joins tables that cross pages, and levels titles, over pages that were parsed before."""
     request.state.log_id = new_log_id()
     body = body_of(request)
-    if not says_json(request):
-        raise InvalidRequest("body: expected JSON; send Content-Type: application/json")
     if not body.size:
         raise InvalidRequest("body: Field required")
+    check_says_json(request)
     body.charge(body.size * 3)  # here, and on its way to the child
     text = await body.read()
     work = request.app.state.service.restructure(text, client_of(request), functools.partial(_name, request))
@@ -100,6 +97,7 @@ async def _answer(request: Request, work: Coroutine[Any, Any, ParseResult]) -> R
     return json_answer(result, request.state.log_id, await request.app.state.readiness.models_in_use())
 
 
+PARTS = ("file", "options")
 OPTIONS = {"type": "string", "maxLength": LONGEST_TEXT, "description": "Options of /layout-parsing as JSON."}
 FORM_BODY = {"requestBody": {"required": True, "content": form_content(["file"], file=BINARY, options=OPTIONS)}}
 
@@ -116,30 +114,23 @@ FORM_BODY = {"requestBody": {"required": True, "content": form_content(["file"],
 )
 async def parse(
     request: Request,
-    format: Format = "md",
-    chunk_tokens: ChunkTokens = DEFAULT_TOKENS,
-    escape_markdown: EscapeMarkdown = False,
+    wanted: Annotated[InFormat, Query()],
 ) -> Response:
     """Parses one file. `curl -sF file=@page.png http://127.0.0.1:8080/parse` prints its Markdown."""
     request.state.log_id = new_log_id()
     # Escaped Markdown is written from the blocks, which have no paths of pictures.
-    pictures = format in WITH_PICTURES or escape_markdown
+    pictures = wanted.format in WITH_PICTURES or wanted.escapeMarkdown
     async with _upload(request, pictures) as (name, options, document):
         parse = request.app.state.service.parse
         parsing = parse(document, options, request_id.get(), client_of(request), pages_of(request))
         result = await wait_for(request, parsing)
         models = await request.app.state.readiness.models_in_use()
-        if format == "json":
+        if wanted.format == "json":
             return json_answer(result, request.state.log_id, models, SAFE)
         try:
             _, pieces = result.body(request.state.log_id, models)
-            how = How(
-                chunk_tokens=chunk_tokens,
-                join_tables=options.mergeTables,
-                escape_markdown=escape_markdown,
-                outline=options.relevelTitles,
-            )
-            work = converted(request, pieces, result.pages, name, format, document, how, download=False)
+            how = wanted.how(join_tables=options.mergeTables, outline=options.relevelTitles)
+            work = converted(request, pieces, result.pages, name, wanted.format, document, how, download=False)
             answer = await wait_for(request, work)
             answer.headers.update(report_headers(result.report(models)))
             return answer
@@ -157,6 +148,8 @@ async def _upload(request: Request, pictures: bool) -> AsyncIterator[tuple[str, 
                 raise InvalidRequest(
                     "file: missing; send multipart/form-data with a part `file`, like curl -F file=@page.png"
                 )
+            if unknown := [name for name in form if name not in PARTS]:
+                raise InvalidRequest(unknown_words(unknown[0], PARTS, "field"))
             defaults = {"visualize": False, "returnMarkdownImages": pictures}
             kind = FileOptions if request.app.state.settings.text_layer == "auto" else ParseOptions
             try:

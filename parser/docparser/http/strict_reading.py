@@ -22,6 +22,7 @@ from starlette.exceptions import HTTPException
 from starlette.formparsers import MultiPartException, MultiPartParser
 
 from docparser.contract import strict_json
+from docparser.contract.schemas import MAX_PART
 from docparser.documents.intake import DocumentIntake, Field
 from docparser.errors import DocumentTooLarge, InvalidDocument, InvalidRequest, ParserError, SpoolFull
 from docparser.http.bodies import IN_MEMORY, Body
@@ -107,14 +108,19 @@ async def form_of(request: Request, max_fields: int) -> AsyncIterator[FormData]:
         await form.close()
 
 
-SHOWN = 1000  # bytes of a body that is no JSON; errors need no more of it
-
-
 def says_json(request: Request) -> bool:
     """Whether the body is JSON by its type."""
     type = email.message.Message()
     type["content-type"] = request.headers.get("content-type", "")
     return type.get_content_type() == "application/json" or type.get_content_subtype().endswith("+json")
+
+
+def check_says_json(request: Request) -> None:
+    """Raises InvalidRequest."""
+    if not says_json(request):
+        kind = request.headers.get("content-type", "")
+        shown = f"Content-Type is {kind[:MAX_PART]!r}" if kind else "there is no Content-Type"
+        raise InvalidRequest(f"body: expected JSON, but {shown}; send Content-Type: application/json")
 
 
 def body_of(request: Request) -> Body:
@@ -133,9 +139,9 @@ class StrictRequest(Request):
         """
         body = body_of(self)
         self._most = most
-        if not says_json(self):
-            self._body = await body.read(SHOWN)
-        elif body.size > IN_MEMORY:
+        if body.size:
+            check_says_json(self)
+        if body.size > IN_MEMORY:
             self._body = await self._read_long(body, member)
         else:
             self._body = await body.read()

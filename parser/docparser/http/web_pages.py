@@ -62,14 +62,15 @@ FILE_TYPES = {
 FILES = {path.relative_to(STATIC).as_posix(): path for path in STATIC.rglob("*") if path.suffix in FILE_TYPES}
 
 router = APIRouter(include_in_schema=False)
+READ = ["GET", "HEAD"]
 
 
-@router.get("/")
+@router.api_route("/", methods=READ)
 async def index() -> Response:
     return _file("index.html")
 
 
-@router.get("/ui/{path:path}")
+@router.api_route("/ui/{path:path}", methods=READ)
 async def page_asset(path: str) -> Response:
     return _file(path)
 
@@ -90,18 +91,18 @@ SCRIPT = re.compile(r"<script>(.*?)</script>", re.DOTALL)
 SWAGGER_HEADERS = {"X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer", "Cache-Control": "no-cache"}
 
 
-@router.get("/docs")
+@router.api_route("/docs", methods=READ)
 async def docs(request: Request) -> HTMLResponse:
     page, policy = _docs_page(request.app.title)
     return HTMLResponse(page, headers=SWAGGER_HEADERS | {"Content-Security-Policy": policy})
 
 
-@router.get("/openapi.json")
+@router.api_route("/openapi.json", methods=READ)
 async def description(request: Request) -> Response:
     return Response(_description(request.app), media_type="application/json")
 
 
-@router.get("/docs/{name}")
+@router.api_route("/docs/{name}", methods=READ)
 async def docs_asset(name: str) -> Response:
     if name not in SWAGGER_TYPES:
         raise HTTPException(404)

@@ -6,70 +6,42 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
-import re
 from pathlib import PurePath
 from typing import Any, BinaryIO
 
 from pydantic import ValidationError
 
-from docparser.contract import strict_json
+from docparser.contract import page_ranges, strict_json
+from docparser.contract.page_ranges import MAX_RANGES
 from docparser.contract.priority import PRIORITIES
-from docparser.contract.schemas import ParseOptions, describe_errors
+from docparser.contract.schemas import ParseOptions, describe_errors, unknown_notes
 from docparser.documents.intake import check_type
 from docparser.errors import InvalidDocument, InvalidJob
 from docparser.jobs.callbacks.webhook import MOST_CHARACTERS
 from docparser.models.served_model import SDK_NAMES, ServedModel
 from file_types import HEAD_BYTES, SUPPORTED
 
-PART = re.compile(r"(\d{1,6})(?:(-)(\d{1,6})?)?")
-MAX_PARTS = 1000
+FIELDS = ("model", "optionalPayload", "pageRanges", "batchId", "callbackUrl", "priority")  # beside the document
 MAX_NAME = 200
 MAX_ID = 128
-MAX_RANGES = 10_000
 MAX_PAYLOAD = 1 << 16  # characters; it is kept with the job
 
 
 def select_pages(text: str | None, count: int) -> list[int]:
-    """The page numbers (from 1, ascending, each once) that ``text`` names in a document of ``count`` pages.
-
-    ``2,4-6,9-``: single pages, ranges, and from a page to the end; None means all. Raises InvalidJob, also for a page
-    that the document does not have: nothing is left out silently.
-    """
+    """The page numbers (from 1, ascending, each once) that ``text`` names in a document of ``count`` pages; None means
+    all. Raises InvalidJob."""
     if text is None:
         return list(range(1, count + 1))
-    pages: set[int] = set()
-    for first, last in _parse(text):
-        end = count if last is None else last
-        if max(first, end) > count:
-            raise InvalidJob(
-                f"pageRanges: {text!r} names page {max(first, end)}, but the document has {count} "
-                f"{'page' if count == 1 else 'pages'}"
-            )
-        pages.update(range(first, end + 1))
-    return sorted(pages)
-
-
-def _parse(text: str) -> list[tuple[int, int | None]]:
-    parts = text.split(",")
-    if len(parts) > MAX_PARTS:
-        raise InvalidJob(f"pageRanges: {len(parts)} parts; at most {MAX_PARTS} are allowed")
-    ranges = []
-    for part in parts:
-        match = PART.fullmatch(part.strip())
-        if not match:
-            raise InvalidJob(f"pageRanges: {part.strip()!r} is neither a page nor a range; expected like 2,4-6,9-")
-        first = int(match[1])
-        last = first if match[2] is None else int(match[3]) if match[3] else None
-        if first < 1 or (last is not None and last < first):
-            raise InvalidJob(f"pageRanges: {part.strip()!r} is empty; pages are counted from 1, lower end first")
-        ranges.append((first, last))
-    return ranges
+    try:
+        return page_ranges.select_pages(page_ranges.parse_ranges(text), count)
+    except ValueError as exc:
+        raise InvalidJob(f"pageRanges: {exc}") from None
 
 
 @dataclasses.dataclass(frozen=True)
 class Submission:
     """``options`` are the fields of ``ParseOptions`` as the client sent them. Equal submissions have one
-    ``fingerprint``."""
+    ``fingerprint``. ``notes`` say which fields have no effect."""
 
     model: str
     options: dict[str, Any]
@@ -82,6 +54,7 @@ class Submission:
     format: str
     document: BinaryIO
     fingerprint: str
+    notes: list[str]
 
 
 def check_submission(
@@ -97,8 +70,10 @@ def check_submission(
         raise InvalidJob("model: missing; expected one of " + ", ".join((*SDK_NAMES, served.served_name)))
     served.check(model)
     ranges = _text(fields, "pageRanges", MAX_RANGES)
-    if ranges is not None:
-        _parse(ranges)
+    try:
+        page_ranges.parse_ranges(ranges or "1")
+    except ValueError as exc:
+        raise InvalidJob(f"pageRanges: {exc}") from None
     options = _options(fields.get("optionalPayload"))
     batch_id = _text(fields, "batchId", MAX_ID)
     if idempotency_key is not None and not 0 < len(idempotency_key) <= MAX_ID:
@@ -133,7 +108,19 @@ def check_submission(
         format=format,
         document=document,
         fingerprint=digest.hexdigest(),
+        notes=_notes(fields),
     )
+
+
+def _notes(fields: dict[str, Any]) -> list[str]:
+    """On fields that mean nothing here, and on options that do not stand in ``optionalPayload``."""
+    unknown = [name for name, value in fields.items() if name not in FIELDS and value not in (None, "")]
+    misplaced = [name for name in unknown if name in ParseOptions.model_fields]
+    others = [name for name in unknown if name not in misplaced]
+    return [
+        *(f"{name}: has no effect here; it is an option, and belongs into optionalPayload." for name in misplaced),
+        *unknown_notes(others, FIELDS, "field"),
+    ]
 
 
 def _text(fields: dict[str, Any], field: str, longest: int) -> str | None:

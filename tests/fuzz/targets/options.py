@@ -10,6 +10,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from docparser.contract import strict_json
+from docparser.contract.addresses import file_name_of
 from docparser.contract.chat import ChatRequest
 from docparser.contract.schemas import LABELS, VLM_EXTRA_ARGS, ParseRequest, RestructureRequest, describe_errors
 from docparser.documents import intake
@@ -124,13 +125,13 @@ def submit(fields: dict[str, Any], choices: Choices) -> None:
     if len(found.fingerprint) != 64 or not found.file_name:
         raise Broken("an accepted submission has a fingerprint and a name")
     # What a job keeps on the disk.
-    json.dumps([found.options, found.batch_id, found.page_ranges, found.file_name]).encode()
+    json.dumps([found.options, found.batch_id, found.page_ranges, found.file_name, found.notes]).encode()
 
 
 def decode(choices: Choices) -> None:
     file = choices.text(WORDS)
     try:
-        intake.is_url(file)
+        file_name_of(file).encode()
         content = io.BytesIO()
         intake.decode_into(content, [file.encode("utf-8", "replace")])
         intake.check_type(content.getvalue(), choices.one((None, 0, 1)))

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from typing import Annotated, Any, BinaryIO
 
 from fastapi import APIRouter, Query, Request, Response
@@ -13,7 +13,6 @@ from pydantic import ValidationError
 from starlette.datastructures import UploadFile
 
 from docparser.contract.docling import (
-    FORMATS,
     TASK,
     DoclingAnswer,
     DoclingOptions,
@@ -32,7 +31,7 @@ from docparser.http.examples import DOCLING_REQUEST
 from docparser.http.jobs.openapi import QUEUE_FULL
 from docparser.http.jobs.requests import identity, jobs_of, keep
 from docparser.http.jobs.results import local_files, stored_answer
-from docparser.http.openapi import BINARY, TOOK_TOO_LONG, example_body, form_content, shows
+from docparser.http.openapi import BINARY, TOOK_TOO_LONG, example_body, form_content, form_parts, shows
 from docparser.http.strict_reading import StrictRoute, body_of, field, form_of, named
 from docparser.jobs.storage.states import Counts, Job, JobState, Step
 from docparser.jobs.submission import check_submission
@@ -68,9 +67,7 @@ FORM = {
         "content": form_content(
             ["files"],
             files=BINARY | {"description": "One document."},
-            to_formats={"type": "array", "maxItems": 100, "items": {"type": "string", "enum": list(FORMATS)}},
-            image_export_mode={"type": "string", "enum": ["placeholder", "embedded"]},
-            page_range={"type": "array", "items": {"type": "integer"}, "minItems": 2, "maxItems": 2},
+            **form_parts(DoclingOptions),
             target_type={"type": "string", "enum": ["inbody"]},
         ),
     }
@@ -232,14 +229,7 @@ async def _read(
     request: Request, document: contextlib.AbstractAsyncContextManager[Document], options: DoclingOptions, name: str
 ) -> Response:
     args = {"name": name, "formats": options.formats, "embed": options.embed}
-
-    def select(count: int) -> Sequence[int]:
-        first, last = options.page_range or (1, count)
-        if first > count:
-            raise ValueError(f"page_range: {first} is not a page of the document, which has the pages 1 to {count}")
-        return range(first - 1, min(last, count))
-
-    return await read_as(request, document, options.reading(), "docling", args, select)
+    return await read_as(request, document, options.reading(), "docling", args, options.selected)
 
 
 async def _submitted(request: Request, content: BinaryIO, options: DoclingOptions, name: str) -> Response:

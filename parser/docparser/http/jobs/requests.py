@@ -15,12 +15,14 @@ from typing import Annotated, Any, BinaryIO, Literal
 
 from fastapi import Request
 from fastapi.responses import JSONResponse
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 from starlette.datastructures import UploadFile
 from starlette.exceptions import HTTPException
 
+from docparser.contract.addresses import file_name_of
 from docparser.contract.job_answers import Batch, CancelledJob, Job, ListedJobs, RetriedJob, SubmittedJob
 from docparser.contract.priority import with_priority
+from docparser.contract.schemas import Parameters
 from docparser.documents.intake import DocumentIntake
 from docparser.errors import InvalidDocument, InvalidJob, InvalidRequest
 from docparser.http.errors import SafeJSON, new_log_id
@@ -40,8 +42,9 @@ async def read_submission(request: Request, served: ServedModel, intake: Documen
     key = request.headers.get("idempotency-key")
     if says_json(request):
         fields = await _json(request)
-        async with _document(request, fields, intake) as document:
-            name = _last_part(fields["fileUrl"])
+        url = fields.pop("fileUrl", None)
+        async with _document(request, url, intake) as document:
+            name = file_name_of(url)
             yield await asyncio.to_thread(
                 check_submission, fields, document, file_name=name, idempotency_key=key, served=served
             )
@@ -68,8 +71,7 @@ async def _json(request: Request) -> dict[str, Any]:
 
 
 @asynccontextmanager
-async def _document(request: Request, fields: dict[str, Any], intake: DocumentIntake) -> AsyncIterator[BinaryIO]:
-    url = fields.get("fileUrl")
+async def _document(request: Request, url: Any, intake: DocumentIntake) -> AsyncIterator[BinaryIO]:
     try:
         file = field(request, url) if isinstance(url, str) else ""
         if file == "":
@@ -81,14 +83,8 @@ async def _document(request: Request, fields: dict[str, Any], intake: DocumentIn
         raise InvalidJob(f"fileUrl: {words}") from None
 
 
-def _last_part(url: str) -> str:
-    return "" if url.startswith("data:") else url.partition("?")[0].rpartition("/")[2]
-
-
-class Wanted(BaseModel):
+class Wanted(Parameters):
     """The parameters of a list of jobs."""
-
-    model_config = ConfigDict(extra="forbid")
 
     state: Annotated[list[Literal["pending", "running", "done", "failed"]], Field(max_length=4)] = Field(
         default=[], description="Only jobs in one of these states; may be given several times."
@@ -114,6 +110,12 @@ class Wanted(BaseModel):
         return float(match[1]), match[2]
 
 
+class Removal(Parameters):
+    """The parameters of a job's cancellation: a misspelt one must not leave a document where it was."""
+
+    purge: bool = False
+
+
 def jobs_of(request: Request) -> JobService:
     return request.app.state.jobs
 
@@ -121,7 +123,7 @@ def jobs_of(request: Request) -> JobService:
 def identity(request: Request) -> tuple[str, str]:
     """The client: ``owner``, whose jobs it may see, and ``flow``, which takes turns with those of other clients.
 
-    With API keys both are the key's id. Without, everyone who knows a job's id may see the job.
+    With API keys both are the key's id. Without, everyone who knows a job's id or its batch's may see the job.
     """
     return getattr(request.state, "key_id", ""), client_of(request)
 

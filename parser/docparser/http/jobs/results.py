@@ -11,27 +11,18 @@ import json
 import mimetypes
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Annotated, Any, BinaryIO
 
-from fastapi import APIRouter, Request, Response
+from fastapi import APIRouter, Query, Request, Response
 from fastapi.responses import StreamingResponse
 
 from docparser.contract.answers import ModelsInUse, PageReport, ParsedDocument, Report
 from docparser.contract.job_answers import JobLine
-from docparser.convert.names import DEFAULT_TOKENS, FORMATS, Format, How, disposition
+from docparser.convert.names import FORMATS, Format, disposition
 from docparser.documents.limits import DocumentLimits
 from docparser.documents.spool import Document
 from docparser.errors import JobNotFound, NoResultYet, StorageDamaged
-from docparser.http.answers import (
-    SAFE,
-    ChunkTokens,
-    EscapeMarkdown,
-    converted,
-    in_formats,
-    report_headers,
-    sent,
-    wait_for,
-)
+from docparser.http.answers import SAFE, InFormat, converted, in_formats, report_headers, sent, wait_for
 from docparser.http.gate import holder_of
 from docparser.http.jobs.openapi import EXPIRED, NO_JOB, NO_RESULT
 from docparser.http.jobs.requests import JobRoute, base_url, identity, jobs_of, result_url
@@ -100,6 +91,7 @@ async def original(job_id: str, number: int, request: Request) -> Response:
     return sent(output, "image/jpeg", headers)
 
 
+@signed.head("/{job_id}/{permission}/result.jsonl", include_in_schema=False)
 @signed.get(
     "/{job_id}/{permission}/result.jsonl",
     operation_id="getJobLines",
@@ -113,10 +105,12 @@ async def jsonl(job_id: str, permission: str, request: Request) -> Response:
     job, _, steps, _ = await asyncio.to_thread(jobs.store.look, job_id)
     base = base_url(request) + jobs.links.path_with(permission, job_id, "")
     models = await request.app.state.readiness.models_in_use()
-    lines = jobs.results.lines(job, steps, lambda name: base + name, models)
+    # Nothing is read for a HEAD, whose answer has no body.
+    lines = jobs.results.lines(job, steps if request.method == "GET" else [], lambda name: base + name, models)
     return StreamingResponse(lines, media_type="application/x-ndjson", headers=SAFE | {"Cache-Control": "no-store"})
 
 
+@signed.head("/{job_id}/{permission}/pages/{number}/{name}", include_in_schema=False)
 @signed.get(
     "/{job_id}/{permission}/pages/{number}/{name}",
     operation_id="getJobPicture",
@@ -172,9 +166,7 @@ async def page(job_id: str, number: int, request: Request) -> Response:
 async def result(
     job_id: str,
     request: Request,
-    format: Format = "md",
-    chunk_tokens: ChunkTokens = DEFAULT_TOKENS,
-    escape_markdown: EscapeMarkdown = False,
+    wanted: Annotated[InFormat, Query()],
 ) -> Response:
     """The pages that have ended, in a format: md, json, html, xlsx, docx, pdf, chunks, zip."""
     jobs = jobs_of(request)
@@ -182,25 +174,23 @@ async def result(
     if not counts.ended:
         raise NoResultYet(job.error or "no page of this job has a result yet")
     models = await request.app.state.readiness.models_in_use()
-    if format == "json":
+    if wanted.format == "json":
         base = await asyncio.to_thread(result_url, request, job.id, "")
-        named = {"Content-Disposition": disposition(job.file_name, format), "Cache-Control": "no-store"}
+        named = {"Content-Disposition": disposition(job.file_name, wanted.format), "Cache-Control": "no-store"}
         pieces = stored_result(jobs, job, steps, models, lambda name: base + name)
-        return StreamingResponse(pieces, media_type=FORMATS[format], headers=SAFE | named)
-    how = How(
-        chunk_tokens=chunk_tokens,
+        return StreamingResponse(pieces, media_type=FORMATS[wanted.format], headers=SAFE | named)
+    how = wanted.how(
         join_tables=job.options.get("mergeTables") is not False,
-        escape_markdown=escape_markdown,
         outline=job.options.get("relevelTitles") is not False,
     )
 
     async def convert() -> Response:
-        async with local_files(jobs, job, format) as (source, pictures):
+        async with local_files(jobs, job, wanted.format) as (source, pictures):
             files: dict[str, str] = {}
             reports: list[PageReport] = []
             pieces = stored_answer(jobs, job, steps, models, pictures, files, reports)
             answer = await converted(
-                request, pieces, counts.ended, job.file_name, format, source, how, files=files.values()
+                request, pieces, counts.ended, job.file_name, wanted.format, source, how, files=files.values()
             )
             missing = {step.number for step in steps} - {step.number for step in _ended(steps)}
             answer.headers.update(report_headers({"partial": bool(reports), "pages": reports}, missing))

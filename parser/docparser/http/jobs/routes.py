@@ -12,6 +12,7 @@ from fastapi.responses import JSONResponse
 
 from docparser.contract import job_answers as answers
 from docparser.contract.job_answers import BatchAnswer, CancelledAnswer, JobAnswer, ListedAnswer, RetriedAnswer
+from docparser.contract.schemas import MAX_ERRORS, MAX_PART
 from docparser.contract.service_answers import Capacity, CapacityAnswer
 from docparser.errors import DataDirFull, NoOwner, StorageUnavailable
 from docparser.http.errors import success
@@ -19,6 +20,7 @@ from docparser.http.examples import RUNNING
 from docparser.http.jobs.openapi import ACCEPTED, BODY, DISK_FULL, KEY_REUSED, NO_JOB, NO_KEYS, QUEUE_FULL
 from docparser.http.jobs.requests import (
     JobRoute,
+    Removal,
     Wanted,
     answer,
     identity,
@@ -53,7 +55,9 @@ async def submit(request: Request) -> Response:
     """Submits a document. It is on the disk before the answer; `Idempotency-Key` makes a repeated request harmless."""
     jobs = jobs_of(request)
     job_id, submitted = await keep(request, read_submission(request, jobs.model, request.app.state.intake))
-    told = jobs.notes(submitted.model, submitted.options)
+    told = [*jobs.notes(submitted.model, submitted.options), *submitted.notes]
+    in_address = list(request.query_params)[:MAX_ERRORS]
+    told += [f"{name[:MAX_PART]}: has no effect in the address; send it in the body." for name in in_address]
     return answer({"jobId": job_id, "docparser": {"model": jobs.model.served_name, "notes": told}})
 
 
@@ -98,7 +102,7 @@ def _described_one(request: Request, job: Job, counts: Counts, steps: list[Step]
 
 
 @router.get(
-    "/batch/{batch_id}",
+    "/batch/{batch_id:path}",  # a batch's id may have slashes
     operation_id="getBatch",
     summary="The jobs of a batch",
     responses={200: shows("Each job with its state.", BatchAnswer), 404: NO_JOB},
@@ -141,13 +145,13 @@ def _state(jobs: JobService, request: Request, job_id: str) -> answers.Job:
     summary="Cancel a job",
     responses={200: shows("The job's state now.", CancelledAnswer), 404: NO_JOB, 507: DISK_FULL},
 )
-async def cancel(job_id: str, request: Request, purge: bool = False) -> Response:
+async def cancel(job_id: str, request: Request, wanted: Annotated[Removal, Query()]) -> Response:
     """Cancels a job that has not ended; an ended job stays as it is. `purge=true` also removes document and results
     now."""
     jobs = jobs_of(request)
     owner, _ = identity(request)
-    job = await asyncio.to_thread(_cancel, jobs, job_id, owner, purge)
-    return answer({"jobId": job_id, "state": API_STATES[job.state], "purged": purge})
+    job = await asyncio.to_thread(_cancel, jobs, job_id, owner, wanted.purge)
+    return answer({"jobId": job_id, "state": API_STATES[job.state], "purged": wanted.purge})
 
 
 def _cancel(jobs: JobService, job_id: str, owner: str, purge: bool) -> Job:
