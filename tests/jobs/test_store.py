@@ -290,7 +290,7 @@ def test_a_damaged_page_is_found_and_can_be_retried(place):
 def test_a_page_that_is_gone_leaves_the_others_in_every_format(place):
     job_id = place.submit(2)
     for number in (1, 2):
-        page = {"number": number, "entry": {}, "models": {}, "block_notes": [], "page_notes": []}
+        page: dict[str, Any] = {"number": number, "entry": {}, "models": {}, "block_notes": [], "page_notes": []}
         folder, sha256, _ = place.files.keep_page(job_id, number, page, {"a.jpg": b"x"})
         place.queue.finish(place.claim(), place.record(folder, sha256), join=False)
     job, _, steps, _ = place.store.look(job_id)
