@@ -131,7 +131,7 @@ def submit(fields: dict[str, Any], choices: Choices) -> None:
 def decode(choices: Choices) -> None:
     file = choices.text(WORDS)
     try:
-        file_name_of(file).encode()
+        file_name_of(file)
         content = io.BytesIO()
         intake.decode_into(content, [file.encode("utf-8", "replace")])
         intake.check_type(content.getvalue(), choices.one((None, 0, 1)))
