@@ -67,15 +67,6 @@ def test_the_guides_runner_takes_blocks_without_a_mark_and_the_readmes_take_none
     assert [block.text for block in shell_blocks(README) if not block.mark] == []
 
 
-def test_the_readmes_commands_for_a_node_are_the_guides():
-    """tests/images/cpu/test_guide.py runs them there; README's first one fetches weights."""
-    (block,) = (block for block in shell_blocks(README) if block.section == "An A3 node")
-    first, *others = commands(block)
-    run = {line for page in guide() for block in shell_blocks(page) if not block.mark for line in commands(block)}
-    assert first.startswith("scripts/fetch_weights.sh") and len(others) == 2
-    assert {part for line in others for part in line.split(" && ")} <= run
-
-
 def test_the_guide_has_the_same_pages_in_both_languages():
     there = {path.stem for path in LANGUAGES["Chinese"].glob("*.md")} - {"README"}
     assert there == set(GUIDE), "docs/zh-CN holds the guide's pages and its index, and nothing else"

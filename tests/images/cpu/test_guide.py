@@ -146,7 +146,10 @@ def check_page(said: str) -> None:
 
 
 def check_readme(reader: Reader) -> None:
-    """The README's requests."""
+    """The README's commands for containers with HARDWARE=cpu before them, and its requests."""
+    _, *commands = blocks(ROOT / "README.md", "An A3 node")[0].splitlines()  # the first one fetches weights
+    for command in commands:
+        reader.run(f"HARDWARE=cpu {command}")
     page, document, _ = blocks(ROOT / "README.md", "Call it")[0].splitlines()  # the third needs another environment
     check_page(reader.run(page))
     reader.run(document)
