@@ -88,6 +88,10 @@ def soon_slow(monkeypatch) -> None:
     monkeypatch.setattr(reader_module, "SLOW_S", 0.3)
 
 
+# Whoever runs tests at the lowest priority sees none that is lower.
+has_lower = pytest.mark.skipif(os.nice(0) >= 19, reason="these tests run at the lowest priority already")
+
+
 def is_lower(renderer: Renderer) -> bool:
     """Whether its priority is as far below that of this process as it should be; the kernel ends at 19."""
     own, found = (os.getpriority(os.PRIO_PROCESS, pid) for pid in (0, renderer.pid))
@@ -273,6 +277,7 @@ def test_a_chunk_that_claims_a_gigabyte_takes_no_memory(keep):
         tracemalloc.stop()
 
 
+@has_lower
 def test_a_slow_page_steps_aside_and_others_are_read_meanwhile(make_reader, keep, renderers):
     reader, slow = make_reader(render_timeout_s=4.0), threading.Event()
     document, ended = keep(bombs.function_shading()), []
@@ -301,6 +306,7 @@ def test_a_page_that_nobody_waits_for_is_ended(make_reader, keep, renderers):
     assert gone(renderers[0].pid)
 
 
+@has_lower
 def test_documents_read_apart_have_low_priority_from_the_beginning(make_reader, keep, renderers):
     reader = make_reader()
     reader.read_page(good(keep), 0, Reading(apart=True))
