@@ -48,11 +48,6 @@ def test_a_page_has_all_its_pictures(files, s3, bucket):
         }
 
 
-def test_pages_of_releases_that_named_no_files_are_read_by_a_listing(files):
-    files.write_page(JOB, "000001-" + "0" * 16, {"a.jpg": b"x"}, b"{}")
-    assert files.read_page(JOB, "000001-" + "0" * 16, None) == ({}, {"a.jpg": b"x"})
-
-
 def test_a_page_does_not_lose_its_pictures(files, s3, bucket):
     folder, sha256, _ = files.keep_page(JOB, 1, {}, {"a.jpg": b"x"})
     s3.leave_out(bucket, f"jobs/{JOB}/pages/{folder}/page.json")

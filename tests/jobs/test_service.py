@@ -352,7 +352,10 @@ def test_notes_on_a_page_make_no_result_partial(make: Made, tmp_path: Path):
     service, place = make(), Place(tmp_path)
     job_id = place.submit(2)
     for number, notes in ((1, {"page_notes": [{"kind": "blank", "message": "m"}]}), (2, {})):
-        claim, page = place.claim(), {"number": number, "entry": {}, "models": {}, **notes}
+        claim, page = (
+            place.claim(),
+            {"number": number, "entry": {}, "models": {}, "block_notes": [], "page_notes": [], **notes},
+        )
         folder, sha256, _ = place.files.keep_page(job_id, number, page, {})
         place.queue.finish(claim, place.record(folder, sha256), join=False)
     job, _, steps, _ = service.store.look(job_id)
