@@ -97,11 +97,11 @@ FAULTS = (
     ),
     Fault(
         "last-page-of-a-range",
-        "parser/docparser/jobs/submission.py",
-        "range(first, end + 1)",
-        "range(first, max(end, first + 1))",
+        "parser/docparser/contract/page_ranges.py",
+        "range(first, last + 1)",
+        "range(first, max(last, first + 1))",
         "parser",
-        ("tests/jobs/test_store.py", "-k", "not postgresql"),
+        ("tests/parser/test_requests_of_dialects.py",),
     ),
     Fault(
         # A client's short job waits for all pages of the long one before it.
