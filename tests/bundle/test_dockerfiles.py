@@ -13,6 +13,8 @@ from pathlib import Path
 import pytest
 
 from bundle.image_build import steps
+from tests.support.imports import imports as imports_of
+from tests.support.imports import module_name, module_of
 from tests.support.paths import ROOT
 
 FILES = ("Dockerfile.cpu", "Dockerfile.ascend")
@@ -114,3 +116,23 @@ def test_every_user_can_read_what_a_hardened_checkout_had_for_its_owner(tmp_path
     steps.open_to_all(tmp_path)
     modes = {path.name: stat.S_IMODE(path.lstat().st_mode) for path in tmp_path.rglob("*") if not path.is_symlink()}
     assert modes == {"container": 0o755, "entrypoint.sh": 0o755, "models.yaml": 0o644, "open": 0o644}
+
+
+def test_what_a_corpus_imports_is_in_the_context():
+    """Its image starts in an hour's test alone, and a worker that lacks a module would be started again and again."""
+    there = {
+        module_name(path.relative_to(ROOT / "operations")): path
+        for path in (ROOT / "operations").rglob("*.py")
+        if path.relative_to(ROOT / "operations").parts[0] in ("batch", "bundle", "corpus")
+    }
+    allowed = [ROOT / line for line in context()]
+    reached = {name for name in there if name.partition(".")[0] == "corpus"}
+    waiting = list(reached)
+    while waiting:
+        name = waiting.pop()
+        for dotted in imports_of(there[name], name):
+            if (module := module_of(dotted, there)) and module not in reached:
+                reached.add(module)
+                waiting.append(module)
+    missing = {name for name in reached if not {there[name], *there[name].parents} & set(allowed)}
+    assert "bundle.ports" in reached and missing == set()
