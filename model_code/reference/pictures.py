@@ -18,7 +18,7 @@ def read(path: Path) -> np.ndarray:
     try:
         with Image.open(path) as file:
             file.load()
-            image = upright(file)
+            image: Image.Image = upright(file)
             if image.mode.startswith("I"):  # of 16 bits, which Pillow's `convert` cuts to white
                 grey = np.asarray(image).clip(0, 65535).astype(np.uint32)
                 image = Image.fromarray(((grey + 128) // 257 if grey.max() > 255 else grey).astype(np.uint8))
