@@ -48,8 +48,8 @@ def image(product: atlas.Product, ascend: Built) -> Built:
 
 
 @pytest.fixture(scope="module")
-def compiled(product: atlas.Product, image: Built, wheels: Path) -> list[dict[str, Any]]:
-    return compilations(compiled_for(product, image, wheels))
+def compiled(product: atlas.Product, image: Built, ascend_wheels: Path) -> list[dict[str, Any]]:
+    return compilations(compiled_for(product, image, ascend_wheels))
 
 
 def test_every_kernel_is_compiled_for_the_chip(product: atlas.Product, image: Built, compiled: list[dict[str, Any]]):
