@@ -19,6 +19,7 @@ from PIL import Image
 from PIL.TiffImagePlugin import TiffImageFile
 
 from docparser.opening import pictures
+from upright import ON_ITS_SIDE
 
 PIXELS_AN_INCH = 144  # of a picture that does not say how large it is
 LIKELY_PIXELS_AN_INCH = range(75, 2401)  # 72 is what programs write that do not know
@@ -75,8 +76,7 @@ def _points(image: Image.Image, pixels: tuple[int, int]) -> tuple[float, float]:
 def _as_coded(pdf: pikepdf.Pdf, path: Path, format: str, picture: pictures.Picture) -> pikepdf.Stream | None:
     """The picture as its file codes it, if PDF can hold that."""
     image = picture.image
-    on_its_side = UPRIGHT.get(picture.turned, UPRIGHT[1])[0] == 0
-    size = (image.height, image.width) if on_its_side else image.size
+    size = (image.height, image.width) if picture.turned in ON_ITS_SIDE else image.size
     if picture.whole and format == "JPEG" and image.mode in COLOURS:
         return _jpeg(pdf, path.read_bytes(), size, image.mode, inverted="adobe" in image.info)
     if picture.whole and format == "PNG":
