@@ -12,6 +12,8 @@ from collections.abc import Mapping
 from declared_settings import whole
 
 POOLS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "RAYON_NUM_THREADS", "OPENCV_FOR_THREADS_NUM")
+# Those that PyTorch computes with on a CPU.
+COMPUTING = ("OMP_NUM_THREADS", "MKL_NUM_THREADS")
 # With the model on a die, the host decodes and resizes crops; more threads than these wait for each other.
 MOST_ON_ASCEND = 8
 
@@ -20,14 +22,16 @@ def environment(env: Mapping[str, str], cores: int) -> dict[str, str]:
     """Variables of the thread pools for a server that runs on so many cores. Raises WrongValue.
 
     VLM_THREADS wins. On CPU, where the model computes with OpenMP's threads, the launcher chooses their number
-    (config/models.yaml) unless the environment holds one; more than there are cores is never used.
+    (config/models.yaml) unless the environment holds one; more than there are cores is never used. MKL's number stays
+    unset there: it follows OpenMP's, and PyTorch takes MKL's for its own threads where it is set.
     """
     if env.get("VLM_THREADS"):
         return dict.fromkeys(POOLS, str(whole(env, "VLM_THREADS")))
     if env.get("HARDWARE") == "ascend":
         return dict.fromkeys(POOLS, str(min(cores, MOST_ON_ASCEND)))
-    own = dict.fromkeys(POOLS[1:], str(cores))
-    given = env.get("OMP_NUM_THREADS") or ""
-    if given.isdigit() and int(given) > cores:
-        own["OMP_NUM_THREADS"] = str(cores)
+    own = {name: str(cores) for name in POOLS if name not in COMPUTING}
+    for name in COMPUTING:
+        given = env.get(name) or ""
+        if given.isdigit() and int(given) > cores:
+            own[name] = str(cores)
     return own

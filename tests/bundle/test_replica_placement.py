@@ -237,6 +237,7 @@ def test_replicas_per_die_that_make_no_sense(text: str):
 def test_threads_follow_the_cores(env: dict[str, str], bound: int, omp: str | None, rayon: str):
     own = thread_pools.environment(env, bound)
     assert own.get("OMP_NUM_THREADS") == omp and own["RAYON_NUM_THREADS"] == own["OPENBLAS_NUM_THREADS"] == rayon
+    assert own.get("MKL_NUM_THREADS") == (None if env["HARDWARE"] == "cpu" else omp)
 
 
 def test_a_number_of_threads_that_is_none():
@@ -247,8 +248,10 @@ def test_a_number_of_threads_that_is_none():
 # A simulated server: as many threads in each pool as the variables say; 640 where a variable is missing.
 SERVER = """
 import json, os, sys, threading
-pools = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "RAYON_NUM_THREADS")
-wanted = sum(int(os.environ.get(name) or 640) for name in pools[:2] + pools[3:])
+def threads(*names):
+    return int(next((os.environ[name] for name in names if os.environ.get(name)), 640))
+# PyTorch takes MKL's number before OpenMP's.
+wanted = threads("MKL_NUM_THREADS", "OMP_NUM_THREADS") + threads("OPENBLAS_NUM_THREADS") + threads("RAYON_NUM_THREADS")
 stop = threading.Event()
 for _ in range(wanted):
     threading.Thread(target=stop.wait, daemon=True).start()
