@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 from bundle.environments.setup import ENVIRONMENTS
-from bundle.paths import ROOT, shown
+from bundle.paths import shown
 from tool_errors import EnvironmentSetupError
 
 
@@ -38,9 +38,8 @@ def launch(name: str, module: str, words: list[str]) -> int:
     own = {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1"}
     if "PLUGIN_PYTHON" not in os.environ:
         own["PLUGIN_PYTHON"] = os.pathsep.join(str(ENVIRONMENTS[name].python) for name in ("vlm", "vlm-0.23"))
+    # PYTHONPATH stays as scripts/lib/launch.py made it.
     env = {**os.environ, **own}
-    # The environments have our packages installed; another Python, which only prints help, finds them by path.
-    env["PYTHONPATH"] = os.pathsep.join(str(ROOT / folder) for folder in ("operations", "common", "model_code"))
     env.pop("PYTHONDONTWRITEBYTECODE", None)
     os.execve(python, [str(python), "-m", module, *words], env)
 

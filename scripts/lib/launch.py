@@ -13,5 +13,8 @@ ROOT = Path(__file__).resolve().parents[2]
 
 def tool(environment: str, module: str) -> None:
     """Replace this process by `module` in `environment`, with the same command line (operations/bundle/launch.py)."""
-    env = {**os.environ, "PYTHONPATH": os.pathsep.join(str(ROOT / folder) for folder in ("operations", "common"))}
-    os.execve(sys.executable, [sys.executable, "-m", "bundle.launch", environment, module, *sys.argv[1:]], env)
+    own = [str(ROOT / folder) for folder in ("operations", "common", "model_code")]
+    # Before what the caller has there: CANN's set_env.sh names CANN's own modules so.
+    path = os.pathsep.join([*own, *filter(None, [os.environ.get("PYTHONPATH")])])
+    words = [sys.executable, "-m", "bundle.launch", environment, module, *sys.argv[1:]]
+    os.execve(sys.executable, words, {**os.environ, "PYTHONPATH": path})

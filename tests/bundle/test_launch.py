@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import subprocess
 import sys
@@ -30,7 +31,7 @@ def environments(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, P
 def test_a_tool_runs_in_its_environment(environments: dict[str, Path], monkeypatch: pytest.MonkeyPatch, capsys):
     became: list[Any] = []
     monkeypatch.setattr(os, "execve", lambda *words: became.append(words))
-    monkeypatch.setattr(os, "environ", {"PYTHONDONTWRITEBYTECODE": "1", "OWN": "kept"})
+    monkeypatch.setattr(os, "environ", {"PYTHONDONTWRITEBYTECODE": "1", "OWN": "kept", "PYTHONPATH": "/ours:/cann"})
     assert launch.launch("client", "batch", ["in"]) == 3 and not became
     assert "the environment client is not there" in capsys.readouterr().err
     (python := environments["client"]).parent.mkdir(parents=True)
@@ -44,12 +45,28 @@ def test_a_tool_runs_in_its_environment(environments: dict[str, Path], monkeypat
         "HF_HUB_OFFLINE": "1",
         "TRANSFORMERS_OFFLINE": "1",
         "PLUGIN_PYTHON": f"{environments['vlm']}:{environments['vlm-0.23']}",
-        "PYTHONPATH": f"{ROOT}/operations:{ROOT}/common:{ROOT}/model_code",
+        "PYTHONPATH": "/ours:/cann",
     }
     monkeypatch.setattr(os, "environ", {"PLUGIN_PYTHON": "/own/python"})
     for word in ("-h", "--help"):
         launch.launch("reference", "reference.inference", [word])
         assert became[-1][0] == Path(sys.executable) and became[-1][2]["PLUGIN_PYTHON"] == "/own/python"
+
+
+@pytest.mark.parametrize(("callers", "after"), [("/cann/tbe:/cann/te", ":/cann/tbe:/cann/te"), ("", ""), (None, "")])
+def test_a_tool_keeps_what_cann_puts_on_pythons_path(callers: str | None, after: str, monkeypatch: pytest.MonkeyPatch):
+    found = importlib.util.spec_from_file_location("launch_of_scripts", ROOT / "scripts/lib/launch.py")
+    assert found and found.loader
+    script = importlib.util.module_from_spec(found)
+    found.loader.exec_module(script)
+    became: list[Any] = []
+    monkeypatch.setattr(os, "execve", lambda *words: became.append(words))
+    monkeypatch.setattr(os, "environ", {} if callers is None else {"PYTHONPATH": callers})
+    monkeypatch.setattr(sys, "argv", ["inference.py", "--device", "npu"])
+    script.tool("reference", "reference.inference")
+    [(program, words, env)] = became
+    assert words == [program, "-m", "bundle.launch", "reference", "reference.inference", "--device", "npu"]
+    assert env == {"PYTHONPATH": f"{ROOT}/operations:{ROOT}/common:{ROOT}/model_code{after}"}
 
 
 def test_keys_are_made_where_the_parser_of_local_mode_reads_them(
