@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import shutil
@@ -16,9 +17,11 @@ import pytest
 from bundle import status as bundle_status
 from bundle.compose import project
 from bundle.support import sources
+from bundle.support.archive import archive
 from bundle.support.redact import MARK, Redactor, secrets
 from npu_smi import Answer
 from tests.support.paths import ROOT
+from tool_errors import UsageError
 
 KEY, DIGEST = "kY7-planted-key-in-plain", "a" * 64
 SIGNATURE = "plantedsignature0123456789"
@@ -330,6 +333,14 @@ def test_no_planted_secret_is_in_the_archive(node: Path, monkeypatch: pytest.Mon
     assert json.loads(files["status.json"].partition("\nexit status")[0])
     assert {"preflight.json", "compose/config.yaml", "host/system.txt", "npu/info.txt", "CONTENTS.txt"} <= set(files)
     assert set(files["CONTENTS.txt"].split()) >= {f"{name}:" for name in files if name != "CONTENTS.txt"}
+
+
+def test_only_the_archives_own_file_is_said_to_be_out(tmp_path: Path):
+    with pytest.raises(PermissionError, match=r"/a/b"), archive(tmp_path / "a.tar.gz", "a"):
+        raise PermissionError(errno.EACCES, "Permission denied", "/a/b")
+    with pytest.raises(UsageError, match=f"--out {tmp_path}: is a folder"), archive(tmp_path, "a"):
+        pytest.fail("nothing is collected for an archive that has no place")
+    assert not list(tmp_path.iterdir())
 
 
 def test_what_every_linux_has_is_asked_with_words_that_work():

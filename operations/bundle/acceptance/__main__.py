@@ -16,12 +16,12 @@ from typing import Any
 from bundle import parser_client
 from bundle.acceptance import dies, judging, load, machine, pages, serving
 from bundle.acceptance.node import Node, Options
-from bundle.acceptance.steps import FAIL, Step, accepted, report_json, report_text, take, verdict
+from bundle.acceptance.steps import BROKEN_OFF, FAIL, Step, accepted, report_json, report_text, take, verdict
 from bundle.paths import VALUES
 from bundle.progress import say, step
 from bundle.support.archive import archive
 from bundle.support.redact import Redactor, redactor
-from tool_errors import FAILED, run
+from tool_errors import FAILED, INTERRUPTED, run
 
 STEPS = (
     Step("preflight", "the machine has what the bundle needs", machine.preflight),
@@ -98,27 +98,33 @@ def main(words: list[str]) -> int:
         "settings": ", ".join(f"{key}={VALUES[key]}" for key in SETTINGS if VALUES.get(key)) or "the defaults",
     }
     clean, records = redactor(), []
+    files: dict[str, str] = {}
     with archive(out, name) as add:
         for number, each in enumerate(STEPS, 1):
             with step(each.name):
                 record, outputs = take(each, number, node)
             records.append(record)
             say(f"  {record.verdict}: {clean(record.found)}")
-            for file, text in outputs.items():
-                add(file, clean(text))
+            files |= {file: clean(text) for file, text in outputs.items()}
+            if record.found == BROKEN_OFF:
+                break
         named = [(node.weights.get(kind) or {}).get("model") for kind in ("vlm", "layout")]
         if weights := [name for name in named if name]:
             facts["weights"] = ", ".join(weights) + (" (DEMO weights)" if node.demo else "")
         records = [type(record)(**cleaned(vars(record), clean)) for record in records]
         facts = cleaned(facts, clean)
-        text = report_text(facts, records)
-        add("report.md", text)
-        add("report.json", json.dumps(report_json(facts, records), indent=1, ensure_ascii=False))
-    print(text)
-    for record in records:
-        if record.verdict == FAIL:
-            print(f"error: {record.name}: {record.found}", file=sys.stderr)
+        files["report.md"] = report_text(facts, records)
+        files["report.json"] = json.dumps(report_json(facts, records), indent=1, ensure_ascii=False)
+        # Before anything is written: a disk that is full takes no report away.
+        print(files["report.md"], flush=True)
+        for record in records:
+            if record.verdict == FAIL:
+                print(f"error: {record.name}: {record.found}", file=sys.stderr)
+        for file, text in files.items():
+            add(file, text)
     say(f"{verdict(records)}; wrote {out}")
+    if records[-1].found == BROKEN_OFF:
+        return INTERRUPTED
     return 0 if accepted(records) else FAILED
 
 

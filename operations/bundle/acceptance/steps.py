@@ -17,6 +17,7 @@ PASS, WARN, FAIL, SKIP = "pass", "warn", "fail", "not applicable"
 MARKS = {PASS: "pass", WARN: "**warn**", FAIL: "**FAIL**", SKIP: "n/a"}
 # What is wrong goes to the report up to so many; the raw outputs have the others.
 MOST_WRONG = 5
+BROKEN_OFF = "interrupted; the steps after it were not taken"
 
 
 @dataclass(frozen=True)
@@ -52,7 +53,8 @@ class Record:
 def take(step: Step, number: int, node: Node) -> tuple[Record, dict[str, str]]:
     """Run one step; returns its record and its raw outputs by their names in the archive.
 
-    Whatever a step raises is its failure, and the later ones still run: they can still say something.
+    Whatever a step raises is its failure, and the later ones still run: they can still say something. After Ctrl-C
+    `found` is BROKEN_OFF.
     """
     node.outputs, node.commands = {}, []
     began = time.monotonic()
@@ -60,6 +62,8 @@ def take(step: Step, number: int, node: Node) -> tuple[Record, dict[str, str]]:
         outcome = step.run(node)
     except ToolError as error:
         outcome = Outcome(FAIL, str(error))
+    except KeyboardInterrupt:
+        outcome = Outcome(FAIL, BROKEN_OFF)
     except Exception as error:  # an answer of another form, for instance
         node.keep("error.txt", traceback.format_exc())
         what = (

@@ -18,11 +18,15 @@ from tool_errors import UsageError
 def archive(path: Path, folder: str) -> Iterator[Callable[[str, str], None]]:
     """Give a function (name, text) that adds a file below `folder`; the archive gets its name at the end.
 
-    Raises UsageError where it cannot be written; where its folder cannot be, before anything is added.
+    Raises UsageError where it cannot be begun, before anything is added, and where it cannot get its name. What else
+    the caller's work raises passes.
     """
+    if path.is_dir():
+        raise UsageError(f"--out {path}: is a folder; expected the name of a file, like {path / f'{folder}.tar.gz'}")
     partial = path.with_name(path.name + ".part")
-    try:
+    with refused(path):
         descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    try:
         with os.fdopen(descriptor, "wb") as file, tarfile.open(fileobj=file, mode="w:gz") as opened:
 
             def add(name: str, text: str) -> None:
@@ -32,10 +36,18 @@ def archive(path: Path, folder: str) -> Iterator[Callable[[str, str], None]]:
                 opened.addfile(member, io.BytesIO(data))
 
             yield add
-        partial.replace(path)
+        with refused(path):
+            partial.replace(path)
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+@contextmanager
+def refused(path: Path) -> Iterator[None]:
+    """Raise UsageError in the place of what the system says of the archive's own file."""
+    try:
+        yield
     except OSError as error:
         raise UsageError(
             f"--out {path}: {error.strerror}; expected a file in a folder that you can write to"
         ) from error
-    finally:
-        partial.unlink(missing_ok=True)
