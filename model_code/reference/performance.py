@@ -6,15 +6,14 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import json
-import math
 import statistics
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from percentiles import percentile
 from tool_errors import FAILED, DeviceError, run
 
 from . import report
@@ -26,12 +25,12 @@ if TYPE_CHECKING:
 
 HOW = (
     "Each run reads all images one after the other, with a fixed number of greedy tokens for each; the end token does "
-    "not stop it. The device is waited for before every clock reading. *First token* is the time from the prepared "
-    "image on the host to the first token: copy, vision tower and prefill. *Tokens per second* counts the tokens after "
-    "the first and the time after the first. With 20 runs P99 is the slowest. Peak memory is what torch allocated on "
-    "the device, on a CPU the largest resident size of the process. Preparing the images (resizing, "
-    "tokens) is not part "
-    "of a run."
+    "not stop it. The device is waited for before every clock reading. *Latency* is the time of a run, over all its "
+    "images. *First token* is the time from one prepared image on the host to its first token: copy, vision tower and "
+    "prefill. *Tokens per second* counts the tokens after the first and the time after the first. Of up to 100 values "
+    "P99 is the greatest. Peak memory is what torch allocated on "
+    "the device, on a CPU the largest resident size of the process. Preparing the images (resizing, tokens) is not "
+    "part of a run."
 )
 
 
@@ -75,11 +74,6 @@ def time_device(job: dict[str, object]) -> Timing:
         lines = done.stderr.strip().splitlines() or [f"it ended with status {done.returncode} without a word"]
         raise DeviceError(lines[-1].removeprefix("error: "))
     return Timing(**json.loads(done.stdout))
-
-
-def percentile(values: Sequence[float], percent: float) -> float:
-    """Nearest rank: the smallest value that at least ``percent`` of all do not exceed."""
-    return sorted(values)[max(0, math.ceil(percent / 100 * len(values)) - 1)]
 
 
 def rates(timing: Timing) -> dict[str, float]:
@@ -176,8 +170,8 @@ def main() -> int:
     }
     text = markdown(timings, absent, failed, settings)
     devices = [{**dataclasses.asdict(timing), **rates(timing)} for timing in timings]
+    print(text, flush=True)
     report.write(options.output, text, {"settings": settings, "devices": devices, "absent": absent, "failed": failed})
-    print(text)
     print(f"report: {options.output} and {options.output.with_suffix('.json')}", file=sys.stderr)
     return FAILED if failed else 0
 

@@ -38,8 +38,8 @@ class Benchmark:
 
 @dataclasses.dataclass(frozen=True)
 class Timing:
-    """Seconds of each run over all images: ``total``, and ``first`` until the first token (vision tower and prefill,
-    copies to the device included). ``peak_memory`` in bytes."""
+    """Seconds: ``total`` of each run over all images, and ``first`` of each image in each run until its first token
+    (vision tower and prefill, copies to the device included). ``peak_memory`` in bytes."""
 
     device: str
     description: str
@@ -100,7 +100,7 @@ def measure(job: Benchmark) -> Timing:
     for number in range(job.warmup + job.runs):
         times = [time_inputs(model, inputs, job.new_tokens) for inputs in prepared]
         if number >= job.warmup:
-            first.append(sum(pair[0] for pair in times))
+            first += [pair[0] for pair in times]
             total.append(sum(pair[1] for pair in times))
     return Timing(
         device=device.name,

@@ -7,6 +7,7 @@ tests/images runs it on the real ones.
 from __future__ import annotations
 
 import base64
+import errno
 import json
 import subprocess
 import tarfile
@@ -16,6 +17,7 @@ from typing import Any
 
 import pytest
 
+from bundle.acceptance import __main__ as acceptance
 from bundle.acceptance import dies, judging, load, machine, pages, serving
 from bundle.acceptance.__main__ import STEPS
 from bundle.acceptance.node import Node, Options
@@ -24,6 +26,7 @@ from bundle.compose import dies as compose_dies
 from bundle.compose import project
 from bundle.offline import contents
 from bundle.support.redact import MARK
+from percentiles import percentile
 from tests.support.paths import ROOT
 from tests.support.simulated_docker import SimulatedDocker
 from tests.support.simulated_parser import SimulatedParser
@@ -582,9 +585,44 @@ def test_load(docker: SimulatedDocker, parser: DrawnPages):
     assert load.load(Node({}, Options(0, 1), parser.url)) == Outcome(SKIP, "--skip-load")
 
 
-@pytest.mark.parametrize(("share", "expected"), [(0.5, 2), (0.95, 4), (0.25, 1), (1.0, 4)])
-def test_percentiles_are_values_that_were_seen(share: float, expected: float):
-    assert load.percentile([4, 2, 1, 3], share) == expected
+@pytest.mark.parametrize(("percent", "expected"), [(0, 1), (25, 1), (50, 2), (51, 3), (95, 4), (100, 4)])
+def test_percentiles_are_values_that_were_seen(percent: int, expected: float):
+    assert percentile([4, 2, 1, 3], percent) == expected and percentile([7.0], percent) == 7
+
+
+def test_ctrl_c_keeps_what_there_is(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str], docker: SimulatedDocker
+):
+    """Raw outputs, those of the step that was interrupted too, and a report that accepts nothing."""
+
+    def found(node: Node) -> Outcome:
+        node.keep("a.txt", "what the first step saw")
+        return Outcome(PASS, "well")
+
+    def interrupted(node: Node) -> Outcome:
+        node.keep("b.txt", "half")
+        raise KeyboardInterrupt
+
+    steps = [Step("one", "x", found), Step("two", "x", interrupted), Step("three", "x", found)]
+    monkeypatch.setattr(acceptance, "STEPS", steps)
+    assert acceptance.main(["--out", str(tmp_path / "a.tar.gz")]) == 130
+    assert "NOT ACCEPTED: 1 pass, 1 FAIL" in capsys.readouterr().out
+    with tarfile.open(tmp_path / "a.tar.gz") as archive:
+        names = {name.partition("/")[2] for name in archive.getnames()}
+    assert names == {"raw/01-one/a.txt", "raw/02-two/b.txt", "report.md", "report.json"}
+
+
+def test_a_report_is_printed_although_the_archive_cannot_be_written(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str], docker: SimulatedDocker
+):
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(acceptance, "STEPS", [Step("one", "x", lambda node: Outcome(PASS, "well"))])
+    monkeypatch.setattr(tarfile.TarFile, "addfile", full)
+    with pytest.raises(OSError, match="No space left"):
+        acceptance.main(["--out", str(tmp_path / "a.tar.gz")])
+    assert "ACCEPTED: 1 pass" in capsys.readouterr().out and not list(tmp_path.glob("a.tar*"))
 
 
 def test_what_a_step_raises_is_its_failure(parser: SimulatedParser):
@@ -614,6 +652,8 @@ def test_nothing_passed_is_not_accepted():
         (["--minutes", "two"], "--minutes"),
         (["--minutes", "nan"], "--minutes"),
         (["--out", "/nowhere/at/all.tar.gz"], "/nowhere/at/all.tar.gz: No such file"),
+        (["--out", "/etc/hostname/a.tar.gz"], "/etc/hostname/a.tar.gz: Not a directory"),
+        (["--out", "/usr"], "--out /usr: is a folder; expected the name of a file, like /usr/acceptance-"),
     ],
 )
 def test_arguments_that_cannot_be_used(words: list[str], said: str):

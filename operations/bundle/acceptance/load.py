@@ -13,6 +13,7 @@ from bundle import parser_client
 from bundle.acceptance.node import Node
 from bundle.acceptance.pages import DATA
 from bundle.acceptance.steps import FAIL, PASS, SKIP, Outcome
+from percentiles import percentile
 from tool_errors import ToolError
 
 PAGE = DATA / "report.png"
@@ -29,12 +30,6 @@ class ParsedPage:
     began: float
     seconds: float
     error: str
-
-
-def percentile(values: list[float], share: float) -> float:
-    """The smallest value that at least this share of all values does not exceed (nearest rank)."""
-    ordered = sorted(values)
-    return ordered[max(0, -int(-share * len(ordered) // 1) - 1)]
 
 
 def drive(url: str, clients: int, seconds: float) -> tuple[list[ParsedPage], float]:
@@ -80,6 +75,6 @@ def load(node: Node) -> Outcome:
         )
     said = (
         f"{len(times)} pages from {clients} clients in {took:.0f} s: {len(times) / took:.2f} pages/s, "
-        f"p50 {percentile(times, 0.5):.1f} s, p95 {percentile(times, 0.95):.1f} s, {len(failed)} failed"
+        f"p50 {percentile(times, 50):.1f} s, p95 {percentile(times, 95):.1f} s, {len(failed)} failed"
     )
     return Outcome(FAIL, f"{said}: {failed[0].error}") if failed else Outcome(PASS, said)
