@@ -10,17 +10,23 @@ from __future__ import annotations
 import base64
 import http.client
 import json
+import os
+import re
 import urllib.error
 import urllib.request
 from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
 from typing import Any
+from urllib.parse import quote
 
 import declared_settings
 from bundle.paths import VALUES
 from bundle.ports import reachable
 from health_probe import OPENER
 from tool_errors import ParseError, ServiceError, UsageError
+
+# All but what a path may have: letters of any language too, but not the bytes of a name that is not UTF-8.
+LINK_BREAKING = re.compile(r"[^\w./~-]")
 
 
 def address(values: Mapping[str, str]) -> str:
@@ -92,12 +98,13 @@ def relink(markdown: dict[str, Any], prefix: str) -> tuple[str, dict[str, str], 
     """Give the pictures of one page's Markdown names of our own, which begin with `prefix`.
 
     Returns the text with links to the new names, {the parser's name: new name}, and {new name: bytes of the picture}.
+    In a link, signs that would end or change it are escaped: `prefix` may hold a document's name.
     """
     text, names, pictures = markdown["text"], {}, {}
     for source, data in (markdown.get("images") or {}).items():
         # The name comes over the network: only its last part is used.
         target = f"{prefix}{PurePosixPath(source).name}"
-        text = text.replace(source, target)
+        text = text.replace(source, LINK_BREAKING.sub(lambda sign: quote(os.fsencode(sign[0])), target))
         names[source] = target
         pictures[target] = base64.b64decode(data)
     return text, names, pictures

@@ -3,8 +3,13 @@
 
 from __future__ import annotations
 
+import base64
+import os
+import urllib.parse
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 from bundle.demo import outputs
 from bundle.demo.inputs import Document
@@ -29,3 +34,26 @@ def test_headings_have_the_levels_of_the_outline():
         "# Bakery\n\nWords.\n\n## 1 Keys.\n\n"
         "## 2 Lights\n\n# 2 Lights\n\n### 2.1 Heat\n# no heading\n\nno heading at all\n"
     )
+
+
+@pytest.mark.parametrize(
+    ("name", "link"),
+    [
+        ('a#b ?"c".pdf', "a%23b%20%3F%22c%22"),
+        ("(1) 100%.pdf", "%281%29%20100%25"),
+        ("报告-é~1.pdf", "报告-é~1"),
+        (os.fsdecode(b"\xff.pdf"), "%FF"),
+    ],
+)
+def test_a_picture_is_found_whatever_the_documents_name(name: str, link: str):
+    """A link in Markdown and in HTML is an address: signs that would end it, or begin something else, are escaped."""
+    source = "imgs/img_in_image_box_1_2_3_4.jpg"
+    pages = [page(f'<img src="{source}" />')]
+    pages[0]["markdown"]["images"] = {source: base64.b64encode(b"picture").decode()}
+    document = Document(Path(name), "PDF")
+    parsed = outputs.collect(document, {"layoutParsingResults": pages}, {})
+    ending = "-1-img_in_image_box_1_2_3_4.jpg"
+    assert parsed.markdown == f'<img src="images/{link}{ending}" />\n'
+    assert parsed.images == {f"images/{document.stem}{ending}": b"picture"}
+    found = urllib.parse.unquote_to_bytes(parsed.markdown.split('"')[1])
+    assert os.fsdecode(found) in parsed.images
