@@ -15,7 +15,7 @@ def choice(weights: VlmWeights, settings: WeightSettings) -> str:
     if others:
         said += f"; {', '.join(others)} is there too, and older"
     elif weights.model != recommended:
-        said += f"; {recommended.name} is newer (scripts/fetch_weights.sh)"
+        said += f"; {recommended.name} is newer (scripts/fetch_weights.sh hf)"
     return said
 
 

@@ -158,6 +158,34 @@ def test_another_versions_weights_never_get_its_name(published: Path, tmp_path: 
     assert verify(tmp_path / "models/PaddleOCR-VL-1.6") == 6
 
 
+def test_a_folder_of_another_model_is_known_before_it_is_copied(
+    published: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    monkeypatch.setattr(module, "VALUES", {"MODELS_DIR": str(tmp_path / "models")})
+    assert module.main([str(published)]) == 2
+    said = capsys.readouterr().err
+    assert "are not PaddleOCR-VL-1.6: the chat template begins" in said
+    assert f"run scripts/fetch_weights.sh {published} PaddleOCR-VL\n" in said and not (tmp_path / "models").exists()
+    with tarfile.open(tmp_path / "weights.tar", "w") as tar:
+        tar.add(published, "PaddleOCR-VL")
+    assert module.main([str(tmp_path / "weights.tar")]) == 2
+    assert f"run scripts/fetch_weights.sh {tmp_path / 'weights.tar'} PaddleOCR-VL\n" in capsys.readouterr().err
+
+
+def test_a_models_yaml_of_ones_own_says_what_is_fetched(
+    published: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    (models := tmp_path / "models").mkdir()
+    (models / "own.yaml").write_text("default: Own\nmodels:\n  Own:\n    served_name: own\n    path: tuned\n")
+    monkeypatch.setattr(module, "VALUES", {"MODELS_DIR": str(models), "MODELS_CONFIG": "/models/own.yaml"})
+    assert module.main([str(published)]) == 0 and verify(models / "tuned") == 6
+
+
+def test_no_hub_is_asked_for_a_model_that_is_not_at_the_root_of_a_repository(tmp_path: Path):
+    with pytest.raises(UsageError, match="copy the weights to HunyuanOCR-1.0 in MODELS_DIR"):
+        fetch("hf", tmp_path / "models", "HunyuanOCR-1.0")
+
+
 def test_a_hub_is_asked_for_each_repository_of_a_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """The hub's own client is replaced: what it is asked for, and where it puts it."""
     asked: list[list[str]] = []

@@ -41,7 +41,8 @@ FROM_PARSER = ("docparser.convert.", "docparser.opening")
 ROOMS = {
     "environments": set(),
     "image_build": {"environments"},
-    "weights": {"environments"},
+    # Of compose where the host has what settings name by its place in the containers.
+    "weights": {"compose", "environments"},
     "compose": set(),
     "local_mode": {"environments"},
     # Of the archive only the name of its manifest: whether this folder builds.

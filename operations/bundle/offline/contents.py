@@ -104,9 +104,9 @@ def weight_files() -> list[tuple[Path, str]]:
     Raises UsageError if there are none but the demo's.
     """
     settings = WeightSettings.from_environment(on_host(VALUES))
-    folder = named(settings)[1]
+    model, folder = named(settings)
     if not folder.is_relative_to(settings.models_dir) or is_absent(folder):
-        raise UsageError(f"--weights: {folder} is not there; scripts/fetch_weights.sh")
+        raise UsageError(f"--weights: {folder} is not there; run scripts/fetch_weights.sh hf {model.name}")
     return [
         (path, f"models/{path.relative_to(settings.models_dir)}")
         for path in sorted(folder.rglob("*"))

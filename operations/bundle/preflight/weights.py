@@ -11,11 +11,22 @@ from bundle.paths import ROOT
 from bundle.preflight.machine import Finding, Machine, exists, passed
 from served_weights import layout, manifest
 from served_weights.settings import WeightSettings
-from served_weights.vlm import VlmWeights, find_vlm, named
+from served_weights.vlm import VlmWeights, find_vlm, is_absent, named
 from tool_errors import UsageError, WeightsError
 
 OWN = "config/models.yaml"  # of the bundle; the images have it too
-FETCH = "scripts/fetch_weights.sh, or copy the folder there"
+FETCH = "scripts/fetch_weights.sh hf{} (or modelscope, a folder or a tar archive in the place of hf)"
+RECOMMENDED = FETCH.format("")
+
+
+def remedy(settings: WeightSettings) -> str:
+    """How the weights that the settings name come to their folder."""
+    model, folder = named(settings)
+    if not settings.vlm_model and is_absent(folder):
+        return RECOMMENDED
+    if model.repository is None or folder != settings.models_dir / model.path:
+        return f"copy the weights to {folder}, or name another model in VLM_MODEL"
+    return RECOMMENDED if model == settings.catalog.recommended else FETCH.format(f" {model.name}")
 
 
 def check_weights(machine: Machine) -> Iterator[Finding]:
@@ -42,7 +53,7 @@ def check_weights(machine: Machine) -> Iterator[Finding]:
             "weights",
             f"MODELS_DIR: {settings.models_dir} is no folder",
             f"the folder in which the weights lie, in a folder each: one or more of {known}",
-            "make it and run scripts/fetch_weights.sh, or set MODELS_DIR in .env",
+            f"make it, then: {remedy(settings)}; or set MODELS_DIR in .env",
         )
         return
     yield from stack(settings, machine)
@@ -74,7 +85,7 @@ def vlm(settings: WeightSettings) -> tuple[Finding, Path | None]:
     try:
         weights = find_vlm(settings)
     except WeightsError as error:
-        return Finding("FAIL", "weights", str(error), "config.json and *.safetensors", FETCH), None
+        return Finding("FAIL", "weights", str(error), "config.json and *.safetensors", remedy(settings)), None
     return vlm_finding(weights, settings), weights.path
 
 
@@ -82,7 +93,7 @@ def vlm_finding(weights: VlmWeights, settings: WeightSettings) -> Finding:
     try:
         count = manifest.verify(weights.path)
     except WeightsError as error:
-        return Finding("FAIL", "weights", str(error), "the files of the manifest", FETCH)
+        return Finding("FAIL", "weights", str(error), "the files of the manifest", remedy(settings))
     if weights.demo and not settings.vlm_model:
         home = settings.models_dir / settings.catalog.recommended.path
         return Finding(
@@ -90,7 +101,7 @@ def vlm_finding(weights: VlmWeights, settings: WeightSettings) -> Finding:
             "weights",
             f"{home} is not there; the demo weights in {weights.path} would be served",
             "the published weights",
-            "scripts/fetch_weights.sh",
+            RECOMMENDED,
         )
     return passed("weights", f"{weights.path}" + ("" if count else f", no {manifest.NAME} to compare with"))
 
@@ -110,14 +121,14 @@ def layout_finding(weights: layout.LayoutWeights, settings: WeightSettings) -> F
     try:
         count = layout.verify_layout(weights.path)
     except WeightsError as error:
-        return Finding("FAIL", "layout model", str(error), "the files of the manifest", FETCH)
+        return Finding("FAIL", "layout model", str(error), "the files of the manifest", remedy(settings))
     if weights.demo and not settings.vlm_model and not settings.layout_model_dir:
         return Finding(
             "WARN",
             "layout model",
             f"the demo's in {weights.path} would be used",
             f"the published {weights.name}",
-            "scripts/fetch_weights.sh",
+            RECOMMENDED,
         )
     return passed("layout model", f"{weights.path}" + ("" if count else f", no {manifest.NAME} to compare with"))
 

@@ -9,19 +9,22 @@ interrupted one began.
 from __future__ import annotations
 
 import argparse
+import shlex
 import shutil
 import sys
 from functools import partial
 from pathlib import Path
 
 from bundle.archives import unpack
+from bundle.compose import mounted
 from bundle.environments.uv import ensure_uv, registry_environment
-from bundle.paths import ROOT, RUN_DIR, VALUES, shown
+from bundle.paths import RUN_DIR, VALUES, shown
 from bundle.progress import run_logged, say, step
-from served_weights import layout
-from served_weights.catalog import DEFAULT_FILE, Catalog, Model
+from served_weights import layout, vlm
+from served_weights.catalog import Catalog, Model
 from served_weights.manifest import NAME, digest, write
 from served_weights.placing import check_whole, gather, is_whole, part_of, put_in_place
+from served_weights.settings import WeightSettings
 from tool_errors import RESUMABLE, EnvironmentSetupError, UsageError, run
 
 # Both clients go on with files that were begun. Their hubs' addresses are their own; HF_ENDPOINT names a mirror.
@@ -70,6 +73,19 @@ def from_archive(source: Path, model: Model, part: Path) -> None:
         inside[0].rmdir()
 
 
+def check_named(folder: Path, source: str, model: Model, catalog: Catalog) -> None:
+    """Raise UsageError where a folder holds another model than the one that was named, or that nobody named."""
+    if not (why := vlm.why_other(folder, model, catalog)):
+        return
+    true = vlm.recognised(folder, catalog)
+    remedy = (
+        "give the folder or archive of its weights"
+        if true == model
+        else f"run scripts/fetch_weights.sh {shlex.quote(source)} {true.name}"
+    )
+    raise UsageError(f"{source}: the weights are not {model.name}: {why}; {remedy}")
+
+
 def fetch(source: str, models: Path, model: Model, catalog: Catalog) -> None:
     """Bring the model's weights from `source` to its folder in `models`. Raises UsageError, WeightsError,
     EnvironmentSetupError."""
@@ -78,6 +94,8 @@ def fetch(source: str, models: Path, model: Model, catalog: Catalog) -> None:
     if is_whole(target):
         say(f"{shown(target)} is there and agrees with its manifest; remove it to fetch it again")
         return
+    if source not in HUBS and Path(source).is_dir():
+        check_named(Path(source), source, model, catalog)  # before gigabytes are copied
     part.mkdir(parents=True, exist_ok=True)
     if source in HUBS:
         gather(model, part, partial(download, source))
@@ -87,6 +105,7 @@ def fetch(source: str, models: Path, model: Model, catalog: Catalog) -> None:
     elif Path(source).is_file():
         with step(f"unpacking {source}"):
             from_archive(Path(source), model, part)
+        check_named(part, source, model, catalog)
     else:
         raise UsageError(f"{source}: expected {', '.join(HUBS)}, a folder or a tar archive")
     check_whole(part, model, catalog)
@@ -110,12 +129,12 @@ def main(words: list[str]) -> int:
     options = parser.parse_args(words)
 
     def command() -> None:
-        catalog = Catalog.load(DEFAULT_FILE)
+        settings = WeightSettings.from_environment(mounted.on_host(VALUES))
+        catalog = settings.catalog
         name = options.model or catalog.recommended.name
         if name not in catalog.models:
             raise UsageError(f"{name}: expected one of {', '.join(catalog.models)}")
-        models = (ROOT / (VALUES.get("MODELS_DIR") or "models")).resolve()
-        fetch(options.source, models, catalog.models[name], catalog)
+        fetch(options.source, settings.models_dir, catalog.models[name], catalog)
 
     return run(command, RESUMABLE)
 
