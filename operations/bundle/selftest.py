@@ -88,6 +88,15 @@ def folder_of_weights(root: str, settings: Mapping[str, str]) -> Path:
         raise ServiceError(f"{served}{error}; or name the served folder with --weights") from error
 
 
+def weights_of_server(options: argparse.Namespace, settings: LocalSettings) -> Path:
+    """The folder that the VLM says it serves. Raises ServiceError."""
+    try:
+        root = server(options, settings).root
+    except ServiceError as error:
+        raise ServiceError(f"{error}; for containers give --mode docker, or name the folder with --weights") from error
+    return folder_of_weights(root, settings.values)
+
+
 def page_text(url: str) -> str:
     """The golden page's Markdown by the running parser."""
     (document,) = open_documents([str(PAGE)])
@@ -115,7 +124,7 @@ def record(weights: Path, values: Path, parser: str) -> int:
         raise EnvironmentSetupError(
             "--record needs the environment reference; make it with scripts/setup_env.sh reference"
         )
-    env = {"OMP_NUM_THREADS": "1", **os.environ, "PYTHONPATH": f"{ROOT}/model_code:{ROOT}/common"}
+    env = {"OMP_NUM_THREADS": "1", **os.environ}
     command = [str(python), "-m", "reference.record_golden", "--model_path", str(weights)]
     done = subprocess.run(command, env=env, stdout=subprocess.PIPE, text=True, check=False)
     if done.returncode:
@@ -147,13 +156,12 @@ def check(options: argparse.Namespace, vlm: Server, weights: Path, values: Path)
     return selftest.show(findings, options.json)
 
 
-def check_in_container(options: argparse.Namespace, settings: Mapping[str, str]) -> int:
+def check_in_container(options: argparse.Namespace, weights: Path, values: Path) -> int:
     """As `check`, but each replica by itself is asked for the blocks.
 
     They are asked inside the container, where code and weights are the same.
     """
-    weights = options.weights or folder_of_weights("", mounted.on_host(settings))
-    recorded = selftest.load((options.values or weights / selftest.NAME).resolve(), weights)
+    recorded = selftest.load(values, weights)
     command = ["docker", "compose", "exec", "-T", "vlm", "python", "-m", "selftest"]
     command += ["--replicas", project.REPLICAS, "--json", "--tolerance", str(options.tolerance)]
     try:
@@ -173,14 +181,16 @@ def check_in_container(options: argparse.Namespace, settings: Mapping[str, str])
 def main(words: list[str]) -> int:
     settings = LocalSettings.of(VALUES)
     options = parse_arguments(words, settings)
-    if options.mode == "docker" and not options.record:
-        # VALUES holds the settings as compose reads them. Local mode overrides some of them, like HARDWARE.
-        return check_in_container(options, VALUES)
-    # Recording the blocks needs no server where the weights are named.
-    weights = options.weights or folder_of_weights(server(options, settings).root, settings.values)
+    docker = options.mode == "docker"
+    # VALUES has the settings as compose reads them; local mode overrides some of them, like HARDWARE.
+    weights = options.weights or (
+        folder_of_weights("", mounted.on_host(VALUES)) if docker else weights_of_server(options, settings)
+    )
     values = (options.values or weights / selftest.NAME).resolve()
     if options.record:
         return record(weights, values, options.parser)
+    if docker:
+        return check_in_container(options, weights, values)
     return check(options, server(options, settings), weights, values)
 
 

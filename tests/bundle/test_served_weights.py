@@ -7,14 +7,17 @@ import hashlib
 import multiprocessing
 from multiprocessing.synchronize import Barrier
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from bundle import selftest
 from bundle.compose import mounted, served_model
 from bundle.offline import contents
-from bundle.preflight.machine import Machine
+from bundle.preflight.machine import Finding, Machine
 from bundle.preflight.weights import check_weights
 from bundle.selftest import folder_of_weights
+from bundle.weights import fetch
 from served_weights import layout
 from served_weights.layout import find_layout, verify_layout
 from served_weights.manifest import DEMO_MARK, is_demo, verify, write
@@ -24,6 +27,8 @@ from tests.support.paths import ROOT
 from tests.support.weights import SAFETENSORS, make_weights
 from tool_errors import ServiceError, UsageError, WeightsError
 from vlm_server.banner import choice
+
+CLOSED = "http://127.0.0.1:9/v1"
 
 
 def settings(models: Path, **env: str) -> WeightSettings:
@@ -63,7 +68,7 @@ def test_the_newest_that_is_there_is_served_where_no_model_is_named(tmp_path: Pa
     older = make_weights(tmp_path / "PaddleOCR-VL")
     chosen = find_vlm(settings(tmp_path, HARDWARE=hardware))
     assert chosen.path == older and choice(chosen, settings(tmp_path)) == (
-        "weights: PaddleOCR-VL, since VLM_MODEL is unset; PaddleOCR-VL-1.6 is newer (scripts/fetch_weights.sh)"
+        "weights: PaddleOCR-VL, since VLM_MODEL is unset; PaddleOCR-VL-1.6 is newer (scripts/fetch_weights.sh hf)"
     )
     newer = make_newer(tmp_path)
     chosen = find_vlm(settings(tmp_path, HARDWARE=hardware))
@@ -262,10 +267,38 @@ def test_the_layout_model_is_compared_with_its_manifest(tmp_path: Path):
         verify_layout(folder)
 
 
+def checked(models: Path, **values: str) -> list[Finding]:
+    return list(check_weights(Machine({"MODELS_DIR": str(models), "HARDWARE": "cpu", **values})))
+
+
 def preflight(models: Path, **values: str) -> dict[str, str]:
     """Check -> level and what was found, of a CPU machine."""
-    machine = Machine({"MODELS_DIR": str(models), "HARDWARE": "cpu", **values})
-    return {finding.check: f"{finding.level} {finding.found}" for finding in check_weights(machine)}
+    return {finding.check: f"{finding.level} {finding.found}" for finding in checked(models, **values)}
+
+
+@pytest.mark.parametrize(
+    ("model", "words"),
+    [
+        ("", "hf"),
+        ("PaddleOCR-VL-1.6", "hf"),
+        ("PaddleOCR-VL", "hf PaddleOCR-VL"),
+        ("HunyuanOCR", "hf HunyuanOCR"),
+        ("HunyuanOCR-1.0", ""),
+        ("tuned", ""),
+    ],
+)
+def test_preflight_names_a_command_that_brings_the_model_that_is_named(
+    tmp_path: Path, model: str, words: str, monkeypatch: pytest.MonkeyPatch
+):
+    fetched: list[Any] = []
+    monkeypatch.setattr(fetch, "VALUES", {"MODELS_DIR": str(tmp_path)})
+    monkeypatch.setattr(fetch, "fetch", lambda source, _, named, __: fetched.append((source, named.name)))
+    found = {finding.check: finding.remedy for finding in checked(tmp_path, VLM_MODEL=model, STACK="0.23.0")}
+    if not words:
+        assert found["weights"].startswith(f"copy the weights to {tmp_path / model}, or")
+        return
+    assert found["weights"].startswith(f"scripts/fetch_weights.sh {words} (or modelscope,")
+    assert fetch.main(words.split()) == 0 and fetched == [("hf", model or "PaddleOCR-VL-1.6")]
 
 
 def test_preflight_says_what_up_would_do(tmp_path: Path, catalog: str):
@@ -311,6 +344,22 @@ def test_tools_of_the_host_read_the_containers_models_yaml(
     served_model.check("vlm", "python", unseen)
     with pytest.raises(ServiceError, match="/etc/models.yaml cannot be read.*--weights"):
         folder_of_weights("", mounted.on_host(unseen))
+
+
+def test_the_self_test_records_the_weights_of_the_containers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    """Their VLM's port is not published: without --mode docker the remedy is named."""
+    folder = make_weights(tmp_path / "PaddleOCR-VL")
+    values = {"MODELS_DIR": str(tmp_path), "HARDWARE": "ascend", "VLM_MODEL": "PaddleOCR-VL", "VLM_URL": CLOSED}
+    recorded: list[Path] = []
+    monkeypatch.setattr(selftest, "VALUES", values)
+    monkeypatch.setattr(selftest, "record", lambda weights, file, _: recorded.extend((weights, file)) or 0)
+    assert selftest.main(["--record", "--mode", "docker"]) == 0
+    assert recorded == [folder, folder / "selftest.json"]
+    with pytest.raises(ServiceError, match="cannot be reached.*for containers give --mode docker, or.*--weights"):
+        selftest.main(["--record"])
+    assert selftest.main(["--record", "--weights", str(tmp_path)]) == 0 and recorded[2] == tmp_path
 
 
 def test_the_self_test_respects_models_yaml(tmp_path: Path, catalog: str):
