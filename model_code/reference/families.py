@@ -3,8 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,8 @@ FRAME_LEAST, FRAME_MOST, VIDEO_TOTAL = 128 * BLOCK, 768 * BLOCK, 24576 * BLOCK
 @dataclass(frozen=True)
 class Family:
     """``image`` and ``video`` are the places of one in a prompt; ``chat`` is filled with ``{media}`` and ``{text}``.
-    ``of_blocks``: the model reads a block of a page, not a page."""
+    ``of_blocks``: the model reads a block of a page, not a page; but for the tasks in ``pages``, each with the most
+    pixels that a page gets."""
 
     name: str
     model: Callable[[], Any]
@@ -27,6 +28,7 @@ class Family:
     min_pixels: int = 112896
     max_pixels: int = 1003520
     of_blocks: bool = False
+    pages: Mapping[str, int] = field(default_factory=dict)
 
 
 def _named(name: str) -> Callable[[], Any]:
@@ -69,6 +71,7 @@ FAMILIES = {
         "<|IMAGE_START|><|IMAGE_PLACEHOLDER|><|IMAGE_END|>",
         "<|begin_of_sentence|>User: {media}{text}\nAssistant: ",
         of_blocks=True,
+        pages={"spotting": 2048 * BLOCK},  # PaddleX 3.7.2
     ),
     "qwen2_vl": Family(
         "Qwen2-VL",

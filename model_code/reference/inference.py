@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 import sys
 import time
 from pathlib import Path
@@ -26,13 +27,37 @@ def add_prompt_options(parser: argparse.ArgumentParser) -> None:
     what = parser.add_mutually_exclusive_group()
     what.add_argument("--prompt", metavar="TEXT", help="what to ask; the place of the image is added if it has none")
     what.add_argument("--task", choices=prompts.ALL_TASKS, default="ocr", help="one of the model's own prompts")
+    add_pixel_options(parser)
+
+
+def add_pixel_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--min_pixels", type=int, help="smaller images are enlarged (default: the family's)")
     parser.add_argument("--max_pixels", type=int, help="larger images and frames are reduced (default: the family's)")
 
 
-def pixels_of(options: argparse.Namespace, family: Family) -> tuple[int, int]:
-    """Least and most pixels of an image. Raises UsageError."""
-    least, most = options.min_pixels or family.min_pixels, options.max_pixels or family.max_pixels
+def add_video_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--fps", type=rate, default=2.0, help="frames of a second of video (default %(default)s)")
+    parser.add_argument("--frames", type=count, default=128, help="at most, of a video (default %(default)s)")
+
+
+def rate(text: str) -> float:
+    """argparse type: a number above 0."""
+    if not 0 < (number := float(text)) < math.inf:
+        raise argparse.ArgumentTypeError(f"{text}: expected a number above 0")
+    return number
+
+
+def count(text: str) -> int:
+    """argparse type: of frames, two of which share a patch."""
+    if (number := int(text)) < 2:
+        raise argparse.ArgumentTypeError(f"{text}: expected at least 2")
+    return number
+
+
+def pixels_of(options: argparse.Namespace, family: Family, task: str = "") -> tuple[int, int]:
+    """Least and most pixels of an image for a task. Raises UsageError."""
+    most = options.max_pixels or family.pages.get(task, family.max_pixels)
+    least = options.min_pixels or family.min_pixels
     if not 0 < least <= most:
         raise UsageError(f"--min_pixels {least} and --max_pixels {most}: expected 0 < min <= max")
     return least, most
@@ -40,19 +65,18 @@ def pixels_of(options: argparse.Namespace, family: Family) -> tuple[int, int]:
 
 def cases_of(options: argparse.Namespace, files: list[Path]) -> list[tuple[str, Case]]:
     """(name, Case) of each conversation that the prompt and the image files make. Warns of what is a page, where the
-    model reads blocks."""
+    model reads blocks. Raises UsageError."""
     from . import pictures
     from .cases import Case
 
-    kind = model_type(options.model_path)
-    family = FAMILIES[kind]
-    limits = pixels_of(options, family)
-    text = options.prompt if options.prompt is not None else prompts.task_of(kind, options.task)
-    conversations = prompts.Form.of(options.model_path).split(text, len(files))
-    images = [pictures.read(path) for path in files]
+    family = FAMILIES[model_type(options.model_path)]
+    whole = options.task in family.pages
+    limits = pixels_of(options, family, options.task)
+    conversations = prompts.Form.of(options.model_path).split(text_of(options), len(files))
+    images = [pictures.doubled(pictures.read(path)) if whole else pictures.read(path) for path in files]
     for path, image in zip(files, images):
         height, width, _ = image.shape
-        if family.of_blocks and width * height > limits[1]:
+        if family.of_blocks and not whole and width * height > limits[1]:
             print(
                 f"{path}: {width} x {height} pixels are reduced to {limits[1]}. {family.name} reads blocks; "
                 "if this is a page, take scripts/run_demo.sh or scripts/parse_folder.py",
@@ -67,18 +91,21 @@ def cases_of(options: argparse.Namespace, files: list[Path]) -> list[tuple[str, 
     ]
 
 
+def text_of(options: argparse.Namespace) -> str:
+    """What is asked. Raises UsageError for a task that the model does not know."""
+    return options.prompt if options.prompt is not None else prompts.task_of(options.model_path, options.task)
+
+
 def video_cases(options: argparse.Namespace) -> list[tuple[str, Case]]:
     """(name, Case) of each video. Raises UsageError for a model that reads none."""
     from . import clips
     from .cases import Case
 
-    kind = model_type(options.model_path)
-    family = FAMILIES[kind]
+    family = FAMILIES[model_type(options.model_path)]
     if family.video is None:
         raise UsageError(f"--video: {family.name} reads no video; Qwen2-VL does")
     limits = pixels_of(options, family)
-    text = options.prompt if options.prompt is not None else prompts.task_of(kind, options.task)
-    prompt = prompts.Form.of(options.model_path).complete(family.video + text)
+    prompt = prompts.Form.of(options.model_path).complete(family.video + text_of(options))
     return [
         (file.name, Case(prompt, [], *limits, videos=[clips.read(file, options.fps, options.frames)[0]]))
         for file in options.video
@@ -91,8 +118,7 @@ def parse_arguments() -> argparse.Namespace:
     media = parser.add_mutually_exclusive_group(required=True)
     media.add_argument("--image", type=Path, nargs="+", metavar="FILE", help="one or more image files")
     media.add_argument("--video", type=Path, nargs="+", metavar="FILE", help="one or more video files (Qwen2-VL)")
-    parser.add_argument("--fps", type=float, default=2.0, help="frames of a second of video (default %(default)s)")
-    parser.add_argument("--frames", type=int, default=128, help="at most, of a video (default %(default)s)")
+    add_video_options(parser)
     parser.add_argument(
         "--device", type=device_name, metavar="cpu|cuda|npu", help="default: npu or cuda where there is one"
     )
@@ -101,8 +127,6 @@ def parse_arguments() -> argparse.Namespace:
     options = parser.parse_args()
     if options.max_new_tokens < 1:
         parser.error(f"--max_new_tokens {options.max_new_tokens}: expected at least 1")
-    if not (options.fps > 0 and options.frames >= 2):
-        parser.error(f"--fps {options.fps} and --frames {options.frames}: expected above 0 and at least 2")
     return options
 
 
@@ -122,7 +146,7 @@ def main() -> int:
         file=sys.stderr,
     )
     # Places of texts are special tokens, which PaddleOCR-VL's spotting is asked for (`<|LOC_17|>`).
-    places = options.task == "spotting" and options.prompt is None
+    places = options.task == "spotting"
     end = model.text([model.end_token_id])
 
     class Streamer(TextStreamer):

@@ -3,11 +3,14 @@
 
 from __future__ import annotations
 
+import os
 import re
 from dataclasses import dataclass
 from pathlib import Path
 
 from served_weights.identity import Signs
+from served_weights.settings import WeightSettings
+from served_weights.vlm import recognised
 from tool_errors import UsageError
 
 from .checkpoint import model_type
@@ -46,12 +49,17 @@ OF_FAMILY = {"paddleocr_vl": TASKS, "hunyuan_vl": HUNYUAN_TASKS, "qwen2_vl": QWE
 ALL_TASKS = sorted({task for tasks in OF_FAMILY.values() for task in tasks})
 
 
-def task_of(family: str, task: str) -> str:
-    """A family's prompt for a task. Raises UsageError for one that it does not know."""
-    tasks = OF_FAMILY[family]
-    if task not in tasks:
-        raise UsageError(f"--task {task}: this model knows {', '.join(sorted(tasks))}; ask anything else with --prompt")
-    return tasks[task]
+def task_of(weights: Path, task: str) -> str:
+    """The prompt for a task of the model in a folder. Raises UsageError for a task that its family does not know, and
+    for one that models.yaml gives to other versions of it only."""
+    catalog = WeightSettings.from_environment(os.environ).catalog
+    model = recognised(weights, catalog)
+    versions = [other for other in catalog.models.values() if other.signs.architecture == model.signs.architecture]
+    others = {name for other in versions for name in other.tasks or ()} - set(model.tasks or ())
+    known = {name: words for name, words in OF_FAMILY[model_type(weights)].items() if name not in others}
+    if task not in known:
+        raise UsageError(f"--task {task}: this model knows {', '.join(sorted(known))}; ask anything else with --prompt")
+    return known[task]
 
 
 # How an answer of PaddleOCR-VL begins, by what the weights say of themselves (served_weights.identity).

@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+import argparse
 import shutil
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -24,7 +26,15 @@ def test_text_on_stdout_everything_else_on_stderr(tool, demo, capsys):
     assert "float32" in err and "tokens in" in err and "cut at" not in err
 
 
-def test_special_tokens_are_kept_where_places_are_asked_for(tool, demo, monkeypatch):
+@pytest.fixture
+def later(demo: Path, tmp_path: Path) -> Path:
+    """The demo weights, by their template a version that knows places."""
+    shutil.copytree(demo, tmp_path / "later")
+    (tmp_path / "later/chat_template.jinja").write_text(r"""{{- "Assistant:\n" -}}""")
+    return tmp_path / "later"
+
+
+def test_special_tokens_are_kept_where_places_are_asked_for(tool, demo, later, monkeypatch):
     """The demo has no `<|LOC_17|>`; another special token takes the part of one."""
     from transformers import AutoTokenizer, TextStreamer
 
@@ -41,7 +51,7 @@ def test_special_tokens_are_kept_where_places_are_asked_for(tool, demo, monkeypa
         return tokens
 
     monkeypatch.setattr("reference.model.ReferenceModel.read", read)
-    words = ["--model_path", demo, "--image", GOLDEN / "title.png", "--device", "cpu", "--task"]
+    words = ["--model_path", later, "--image", GOLDEN / "title.png", "--device", "cpu", "--task"]
     assert tool(inference, *words, "spotting") == 0 and "".join(said) == "<|IMAGE_START|>"
     said.clear()
     assert tool(inference, *words, "ocr") == 0 and "".join(said) == ""
@@ -61,6 +71,21 @@ def test_a_page_is_read_and_the_tool_says_what_reads_pages(tool, demo, capsys):
     err = capsys.readouterr().err
     assert "are reduced to 1003520. PaddleOCR-VL reads blocks" in err and "scripts/run_demo.sh" in err
     assert tool(inference, *words, GOLDEN / "title.png") == 0 and "reads blocks" not in capsys.readouterr().err
+
+
+def test_places_are_looked_for_on_pages(later, tmp_path, capsys):
+    """With the pixels that PaddleX gives a page, and a small page as large as it makes it."""
+    Image.new("RGB", (600, 1499)).save(tmp_path / "small.png")
+    Image.new("RGB", (1500, 1400)).save(tmp_path / "large.png")
+    options = argparse.Namespace(model_path=later, prompt=None, task="spotting", min_pixels=None, max_pixels=None)
+    cases = inference.cases_of(options, [tmp_path / "small.png", tmp_path / "large.png"])
+    assert [case.images[0].shape for _, case in cases] == [(2998, 1200, 3), (1400, 1500, 3)]
+    assert {(case.min_pixels, case.max_pixels) for _, case in cases} == {(112896, 1605632)}
+    assert capsys.readouterr().err == "", "no page is taken for a block that is too large"
+    options.task, options.max_pixels = "ocr", 784_000
+    (_, case), _ = inference.cases_of(options, [tmp_path / "small.png", tmp_path / "large.png"])
+    assert case.images[0].shape == (1499, 600, 3) and case.max_pixels == 784_000
+    assert capsys.readouterr().err.count("reads blocks") == 2
 
 
 @pytest.mark.parametrize(

@@ -79,6 +79,24 @@ def test_prompts_of_every_family(family: str, tmp_path: Path):
         form.split(form.placeholder, 1)
 
 
+def test_a_task_is_asked_of_the_versions_that_know_it(tmp_path: Path):
+    """models.yaml says which: seals and places from 1.5 on. A family's further prompts belong to no version."""
+    (tmp_path / "config.json").write_text(
+        '{"model_type": "paddleocr_vl", "architectures": ["PaddleOCRVLForConditionalGeneration"]}'
+    )
+    (tmp_path / "chat_template.jinja").write_text('{{- "Assistant: " -}}')
+    assert prompts.task_of(tmp_path, "chart") == "Chart Recognition:"
+    for task in ("seal", "spotting"):
+        with pytest.raises(UsageError, match=f"--task {task}: this model knows chart, formula, ocr, table; ask"):
+            prompts.task_of(tmp_path, task)
+    (tmp_path / "chat_template.jinja").write_text('{{- "Assistant:\\n" -}}')
+    assert prompts.task_of(tmp_path, "seal") == "Seal Recognition:"
+    (tmp_path / "config.json").write_text(
+        '{"model_type": "hunyuan_vl", "architectures": ["HunYuanVLForConditionalGeneration"]}'
+    )
+    assert prompts.task_of(tmp_path, "subtitles") == prompts.HUNYUAN_TASKS["subtitles"]
+
+
 # By the family that models.yaml names, as the launcher serves it.
 GOLDEN = {"PaddleOCR": "paddleocr_vl", "Qwen2": "qwen2_vl", "HunyuanOCR": "hunyuan_vl"}
 
@@ -88,5 +106,5 @@ def test_golden_blocks_are_asked_for_text_in_the_models_own_words(model):
     """Within the pixels that the tools give a family where nobody says any."""
     (kind,) = (kind for name, kind in GOLDEN.items() if model.name.startswith(name))
     family, asked = FAMILIES[kind], model.golden
-    assert asked.prompt == prompts.task_of(kind, "ocr") and "ocr" in model.tasks
+    assert asked.prompt == prompts.OF_FAMILY[kind]["ocr"] and "ocr" in model.tasks
     assert (asked.min_pixels, asked.max_pixels) == (family.min_pixels, family.max_pixels)

@@ -10,6 +10,8 @@ from typing import Any
 
 from tool_errors import run
 
+from ..inference import add_pixel_options, add_video_options
+
 VIDEOS = (".mp4", ".mov", ".avi", ".mkv", ".webm", ".m4v")
 
 
@@ -21,10 +23,8 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("model", type=Path, metavar="MODEL", help="folder with the model's files; weights are not read")
     parser.add_argument("files", type=Path, nargs="+", metavar="FILE", help="images, and for Qwen2-VL videos")
     parser.add_argument("--prompt", default="", metavar="TEXT", help="the text behind them")
-    parser.add_argument("--min_pixels", type=int, help="default: the family's")
-    parser.add_argument("--max_pixels", type=int, help="default: the family's, as config/models.yaml bounds it")
-    parser.add_argument("--fps", type=float, default=2.0, help="frames of a second of video (default %(default)s)")
-    parser.add_argument("--frames", type=int, default=128, help="at most, of a video (default %(default)s)")
+    add_pixel_options(parser)
+    add_video_options(parser)
     parser.add_argument(
         "--picture", type=Path, metavar="PNG", help="draw patches and positions of the first file there"
     )
