@@ -3,7 +3,8 @@
 
     python -m plugin_logits --model DIR --cases cases.safetensors --out plugin.safetensors [--dtype float32]
 
-Runs in the VLM server's environment, which cannot hold transformers 5 as well; tensors are exchanged as files.
+Runs in the VLM server's environment; tensors are exchanged with the reference's as files. Without --cases it only says
+whether this environment's stack serves the model.
 """
 
 from __future__ import annotations
@@ -32,12 +33,16 @@ def check_stack(weights: Path) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--model", type=Path, required=True)
-    parser.add_argument("--cases", type=Path, required=True)
-    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--cases", type=Path)
+    parser.add_argument("--out", type=Path)
     parser.add_argument("--dtype", choices=("float16", "bfloat16", "float32"), default="float32")
     arguments = parser.parse_args()
 
+    if (arguments.cases is None) != (arguments.out is None):
+        parser.error("--cases and --out belong together")
     check_stack(arguments.model)
+    if arguments.cases is None:
+        return
     # First of all, since it sets what vLLM reads while it is imported.
     from .engine import start  # isort: skip
     import torch

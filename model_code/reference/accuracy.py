@@ -11,6 +11,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from selftest.server import Server
 from tool_errors import FAILED, UsageError, run
 
 from . import report
@@ -140,17 +141,15 @@ def compare_logits(
     return judged
 
 
-def compare_served(model: ReferenceModel, cases: list[tuple[str, Case]], options: argparse.Namespace) -> Verdict:
+def compare_served(
+    options: argparse.Namespace, cases: list[tuple[str, Case]], model: ReferenceModel, server: Server
+) -> Verdict:
     """Ask the server, then the baseline for the same tokens."""
-    from selftest.server import Server
-
     from . import metrics, verdict
     from .prompts import Form
     from .served import answer as served_answer
 
     form = Form.of(options.model_path)
-    server = Server(options.candidate.removeprefix("vllm:"))
-    say(f"candidate: {server.name} ({server.root}) at {server.url}")
     judged = Verdict(served=True)
     for name, case in cases:
         answer = served_answer(server, case, form, options.max_new_tokens)
@@ -194,8 +193,11 @@ def token(model: ReferenceModel, number: int) -> str:
     return report.shown(model.text([number]))
 
 
-def compare(options: argparse.Namespace, cases: list[tuple[str, Case]], model: ReferenceModel, folder: Path) -> Verdict:
-    """Answer, baseline, candidate, figures. The baseline's weights are freed before the candidate's are loaded."""
+def compare(
+    options: argparse.Namespace, cases: list[tuple[str, Case]], model: ReferenceModel, python: Path | None, folder: Path
+) -> Verdict:
+    """Answer, baseline, candidate, figures. The baseline's weights are freed before the candidate's are loaded.
+    ``python`` is the plugin's, None for a device."""
     from . import plugin
     from .model import ReferenceModel
     from .results import Results
@@ -205,8 +207,8 @@ def compare(options: argparse.Namespace, cases: list[tuple[str, Case]], model: R
         case.answer = model.generate(case, options.max_new_tokens)
     compute(model, cases, baseline)
     model.release()
-    if options.candidate == "plugin":
-        plugin.compute(options, cases, candidate)
+    if python:
+        plugin.compute(python, options, cases, candidate)
     else:
         judged = ReferenceModel(options.model_path, Device(options.candidate), options.dtype)
         compute(judged, cases, candidate)
@@ -220,10 +222,17 @@ def main() -> int:
     if options.max_new_tokens < 1:
         raise UsageError(f"--max_new_tokens {options.max_new_tokens}: expected at least 1")
     cases = cases_of(options, options.test_images)
-    served = options.candidate.startswith("vllm:")
-    # A device that is not there must be known before the baseline has computed for minutes.
+    # What is not there must be known before the baseline has computed for minutes.
     device = Device(options.baseline)
-    if not served and options.candidate != "plugin":
+    server = python = None
+    if options.candidate.startswith("vllm:"):
+        server = Server(options.candidate.removeprefix("vllm:"))
+        say(f"candidate: {server.name} ({server.root}) at {server.url}")
+    elif options.candidate == "plugin":
+        from . import plugin
+
+        python = plugin.python_of(options)
+    else:
         Device(options.candidate)
 
     from .model import ReferenceModel
@@ -233,18 +242,22 @@ def main() -> int:
         options.threshold_mre, options.threshold_top1, options.threshold_cosine, options.threshold_logprob
     )
     with tempfile.TemporaryDirectory(prefix="eval-accuracy-") as folder:
-        verdict = compare_served(model, cases, options) if served else compare(options, cases, model, Path(folder))
+        if server:
+            verdict = compare_served(options, cases, model, server)
+        else:
+            verdict = compare(options, cases, model, python, Path(folder))
     settings = {
         "model": options.model_path.name,
         "baseline": f"transformers on {device.name} ({device.description}), {options.baseline_dtype}",
-        "candidate": options.candidate + ("" if served else f", {options.dtype}"),
+        "candidate": options.candidate + ("" if server else f", {options.dtype}"),
         "prompt": report.shown(cases[0][1].prompt),
     }
-    markdown = report.accuracy_markdown(verdict, thresholds, settings)
-    report.write(options.output, markdown, report.accuracy_json(verdict, thresholds, settings))
+    # Before the report is written: a disk that is full takes no verdict away.
     for check in verdict.checks(thresholds):
         mark = {True: "ok  ", False: "FAIL", None: "-   "}[check.passed]
-        print(f"{mark} {check.name}: {check.found} (wanted {check.wanted})")
+        print(f"{mark} {check.name}: {check.found} (wanted {check.wanted})", flush=True)
+    markdown = report.accuracy_markdown(verdict, thresholds, settings)
+    report.write(options.output, markdown, report.accuracy_json(verdict, thresholds, settings))
     passed = verdict.passed(thresholds)
     print(f"{'PASSED' if passed else 'FAILED'}; report: {options.output} and {options.output.with_suffix('.json')}")
     return 0 if passed else FAILED

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is exchanged with the plugin's tests: prompts and images in, inputs and logits out, as safetensors files.
+"""Cases: the prompts and images that each side is asked, also as safetensors files for other processes.
 
-The two implementations cannot be installed together (vLLM 0.11.1 needs transformers < 5), so each runs in
-its own process. Needs numpy and safetensors only.
+The plugin runs in an environment of its own (vLLM 0.11.1 needs transformers < 5), each device that is timed in a
+process of its own. Needs numpy and safetensors only.
 """
 
 from __future__ import annotations

@@ -6,6 +6,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
+import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -134,11 +135,17 @@ def finite(value: Any) -> Any:
 
 
 def check_output(path: Path) -> None:
-    """Before hours of work: raise UsageError unless ``path`` can become a report."""
+    """Before hours of work: raise UsageError unless ``path``, and the JSON beside it, can be written."""
     if path.suffix != ".md":
         raise UsageError(f"--output {path}: expected a name that ends in .md; the JSON report is written beside it")
-    if not path.absolute().parent.is_dir():
-        raise UsageError(f"--output {path}: the folder {path.absolute().parent} does not exist")
+    folder = path.absolute().parent
+    if not folder.is_dir():
+        raise UsageError(f"--output {path}: the folder {folder} does not exist")
+    for file in (path, path.with_suffix(".json")):
+        if file.is_dir():
+            raise UsageError(f"--output {path}: {file} is a folder; give the report another name")
+        if not os.access(*((file, os.W_OK) if file.exists() else (folder, os.W_OK | os.X_OK))):
+            raise UsageError(f"--output {path}: {file} cannot be written; name a file in a folder of your own")
 
 
 def write(path: Path, markdown: str, document: dict[str, Any]) -> None:

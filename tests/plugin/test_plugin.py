@@ -199,3 +199,20 @@ def test_a_worker_on_a_cpu_runs_no_step_for_the_size_of_the_cache(monkeypatch: p
     assert worker.determine_available_memory() == 5 and not asked
     worker.model_runner.warming_up_model()
     assert asked == ["step"]
+
+
+@pytest.mark.parametrize(
+    ("layers", "heads", "dtype", "gib"), [(18, 2, "float32", 1), (24, 8, "bfloat16", 1), (24, 8, "float32", 2)]
+)
+def test_the_cache_of_the_accuracy_tool_holds_a_case_of_each_family(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, layers: int, heads: int, dtype: str, gib: int
+):
+    """Of PaddleOCR-VL's and of HunyuanOCR's published shapes. vLLM refuses to start where it does not."""
+    monkeypatch.setattr(os, "environ", dict(os.environ))  # the module sets what vLLM reads
+    from plugin_logits.engine import LENGTH, cache_gib
+
+    config = {"num_hidden_layers": layers, "num_key_value_heads": heads, "head_dim": 128}
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    assert cache_gib(tmp_path, dtype) == gib
+    values = LENGTH * layers * heads * 128 * 2
+    assert gib * 2**30 >= values * (4 if dtype == "float32" else 2)

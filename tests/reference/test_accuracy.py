@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import dataclasses
+import errno
 import json
 from pathlib import Path
 
@@ -11,7 +12,7 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from reference import accuracy, model
+from reference import accuracy, model, report
 
 Reference = model.ReferenceModel
 
@@ -168,7 +169,24 @@ def test_another_number_of_image_tokens(evaluate, demo, broken):
     assert status == 1 and failed(document)[0] == "Same input tokens"
 
 
-def test_wrong_arguments(tool, demo, two_lines, capsys):
+@pytest.fixture
+def no_model(monkeypatch):
+    """Nothing is computed: what is wrong is known before."""
+    monkeypatch.setattr("reference.model.ReferenceModel", lambda *_: pytest.fail("the baseline was loaded"))
+
+
+def test_a_disk_that_is_full_takes_no_verdict_away(tool, demo, two_lines, monkeypatch, capsys):
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(report, "write", full)
+    words = ["--model_path", demo, "--test_images", two_lines[0], "--candidate", "cpu", "--max_new_tokens", 2]
+    assert tool(accuracy, *words) == 1
+    out, err = capsys.readouterr()
+    assert "ok   Top-1 agreement" in out and "No space left" in err
+
+
+def test_wrong_arguments(tool, demo, two_lines, capsys, no_model):
     shared = ["--model_path", demo, "--test_images", *two_lines]
     assert tool(accuracy, *shared, "--candidate", "tpu") == 2
     assert tool(accuracy, *shared, "--candidate", "cpu", "--output", "x.txt") == 2
@@ -176,6 +194,7 @@ def test_wrong_arguments(tool, demo, two_lines, capsys):
     assert tool(accuracy, *shared, "--candidate", "vllm:localhost") == 2
     assert tool(accuracy, *shared, "--candidate", "vllm:http://127.0.0.1:9") == 4
     assert tool(accuracy, *shared, "--candidate", "plugin", "--plugin_python", "/nowhere") == 3
+    assert tool(accuracy, *shared, "--candidate", "plugin", "--plugin_python", "/bin/false") == 4
     assert tool(accuracy, *shared, "--candidate", "npu") == 3
     err = capsys.readouterr().err
     assert "expected vllm:http://HOST" in err and "cannot be reached" in err and "scripts/setup_env.sh vlm" in err

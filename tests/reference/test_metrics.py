@@ -11,6 +11,7 @@ import torch
 
 from reference import metrics, report, verdict
 from reference.verdict import Thresholds, Verdict
+from tool_errors import UsageError
 
 LOGITS = torch.tensor([[1.0, -2.0, 4.0], [0.0, 3.0, 1.0]])
 
@@ -73,6 +74,26 @@ def test_served_log_probabilities():
     assert judged.passed(Thresholds(logprob=0.11)) and not judged.passed(Thresholds(logprob=0.09))
     missing = [check for check in judged.checks(Thresholds()) if check.passed is None]
     assert [check.name for check in missing] == ["MRE", "Cosine similarity"]
+
+
+def test_a_report_that_cannot_be_written_is_known_before(tmp_path, monkeypatch):
+    (tmp_path / "folder.md").mkdir()
+    (tmp_path / "taken.json").mkdir()
+    (tmp_path / "old.md").touch()
+    for name, why in (
+        ("a.txt", "ends in .md"),
+        ("absent/a.md", "does not exist"),
+        ("folder.md", "folder.md is a folder"),
+        ("taken.md", "taken.json is a folder"),
+    ):
+        with pytest.raises(UsageError, match=f"--output .*{why}"):
+            report.check_output(tmp_path / name)
+    report.check_output(tmp_path / "old.md")
+    for refused, name in ((tmp_path, "new.md"), (tmp_path / "old.md", "old.md")):
+        with monkeypatch.context() as patch:
+            patch.setattr("os.access", lambda path, mode, refused=refused: path != refused)
+            with pytest.raises(UsageError, match=f"{name} cannot be written"):
+                report.check_output(tmp_path / name)
 
 
 def test_nothing_compared_is_no_success():

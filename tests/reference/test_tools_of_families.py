@@ -122,8 +122,13 @@ def test_a_published_penalty_is_for_reading_not_for_judging(models, tmp_path):
 
 @pytest.fixture
 def pythons(tmp_path: Path) -> list[Path]:
-    """Simulated environments: one of a stack that does not serve the model, one that breaks off."""
-    texts = ("echo 'error: HunyuanOCR needs stack 0.23.0, but this is 0.11.1' >&2; exit 3", "echo broken >&2; exit 1")
+    """Simulated environments: one of a stack that does not serve the model, one that breaks off, one that serves it and
+    breaks off when it computes."""
+    texts = (
+        "echo 'error: HunyuanOCR needs stack 0.23.0, but this is 0.11.1' >&2; exit 3",
+        "echo broken >&2; exit 1",
+        'case "$*" in *--cases*) exit 5 ;; esac',
+    )
     files = [tmp_path / f"python{number}" for number in range(len(texts))]
     for file, text in zip(files, texts, strict=True):
         file.write_text(f"#!/bin/sh\n{text}\n")
@@ -133,9 +138,12 @@ def pythons(tmp_path: Path) -> list[Path]:
 
 def test_the_plugin_runs_where_the_stack_serves_the_model(tmp_path, pythons):
     options = argparse.Namespace(model_path=tmp_path, dtype="float32", plugin_python=pythons[:1])
-    results = Results(tmp_path, "candidate")
     with pytest.raises(EnvironmentSetupError, match=r"^--plugin_python: HunyuanOCR needs stack 0\.23\.0, but this is"):
-        plugin.compute(options, [], results)
-    options.plugin_python = pythons
+        plugin.python_of(options)
+    options.plugin_python = pythons[:2]
     with pytest.raises(DeviceError, match="ended with status 1"):  # the second was asked
-        plugin.compute(options, [], results)
+        plugin.python_of(options)
+    options.plugin_python = [pythons[0], pythons[2]]
+    assert plugin.python_of(options) == pythons[2]
+    with pytest.raises(DeviceError, match="ended with status 5"):
+        plugin.compute(pythons[2], options, [], Results(tmp_path, "candidate"))
