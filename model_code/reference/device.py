@@ -122,7 +122,7 @@ def load_torch_npu() -> None:
         if isinstance(error, ModuleNotFoundError) and error.name == "torch_npu":
             raise EnvironmentSetupError(
                 f"torch_npu is not installed in this environment; install the one that matches torch {version}: "
-                f"uv pip install --python {sys.executable} --no-deps torch-npu=={version}"
+                + installing(version)
             ) from error
         if ATB_LIBRARY.search(text):
             raise EnvironmentSetupError(f"ATB is not in reach ({text}); run: {SOURCE_ATB}") from error
@@ -131,9 +131,16 @@ def load_torch_npu() -> None:
         if "undefined symbol" in text:
             raise EnvironmentSetupError(
                 f"torch_npu {npu_version()} does not match torch {version} or the installed CANN ({text}); install "
-                f"the matching one: uv pip install --python {sys.executable} --no-deps torch-npu=={version}"
+                f"the matching one: {installing(version)}"
             ) from error
         raise EnvironmentSetupError(f"torch_npu cannot be imported ({text}); check CANN's installation") from error
+
+
+def installing(version: str) -> str:
+    """The command that installs a torch_npu. uv lies in an environment beside this one, and is on nobody's PATH."""
+    uv = Path(sys.prefix).with_name("bootstrap") / "bin/uv"
+    command = f"{uv} pip install --python {sys.executable} --no-deps torch-npu=={version}"
+    return f"{command}, and what CANN's modules import (docs/tools.md)"
 
 
 def npu_version() -> str:

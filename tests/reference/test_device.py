@@ -48,8 +48,13 @@ def test_an_import_that_fails_says_what_to_do(message, tmp_path, monkeypatch):
 def test_torch_npu_is_not_installed(monkeypatch):
     monkeypatch.setitem(sys.modules, "torch_npu", None)
     monkeypatch.setattr("importlib.import_module", lambda name: (_ for _ in ()).throw(ModuleNotFoundError(name=name)))
-    with pytest.raises(EnvironmentSetupError, match=f"torch-npu=={torch.__version__.partition('+')[0]}"):
+    # uv is where scripts/setup_env.sh put it.
+    uv = Path(sys.prefix).parent / "bootstrap/bin/uv"
+    with pytest.raises(
+        EnvironmentSetupError, match=f"{uv} pip .* torch-npu=={torch.__version__.partition('+')[0]}, .*docs/tools"
+    ):
         Device("npu")
+    assert uv.is_file()
 
 
 def test_no_npu_is_visible(tmp_path, monkeypatch):
@@ -171,10 +176,21 @@ def test_a_device_that_fails_does_not_cost_the_others_figures(tool, demo, tmp_pa
     assert tool(performance, *words, "npu") == 4 and "npu: NPU out of memory" in capsys.readouterr().err
 
 
-def test_percentiles_are_measured_values():
-    values = [float(n) for n in range(1, 21)]
-    assert performance.percentile(values, 50) == 10 and performance.percentile(values, 99) == 20
-    assert performance.percentile([7.0], 50) == 7
+def test_a_first_token_is_that_of_one_image(monkeypatch, demo, tmp_path):
+    """Runs of three images: the latency is a run's, the first token an image's."""
+    from reference import cases
+    from reference.model import ReferenceModel
+    from tests.reference.golden import case
+
+    times = iter([(9.0, 9.0)] * 3 + [(1.0, 2.0), (2.0, 3.0), (6.0, 8.0)])
+    monkeypatch.setattr(timing, "time_inputs", lambda *_: next(times))
+    monkeypatch.setattr(ReferenceModel, "inputs", lambda self, case: {"input_ids": torch.zeros(1, 5)})
+    cases.save_cases(tmp_path / "cases", [case()] * 3)
+    found = timing.measure(timing.Benchmark(str(demo), "cpu", "float32", str(tmp_path / "cases"), 1, 1, 4))
+    assert found.first == [1.0, 2.0, 6.0] and found.total == [13.0]
+    rates = performance.rates(found)
+    assert [rates[f"first_token_{name}ms"] for name in ("", "p50_", "p99_")] == [3000, 2000, 6000]
+    assert rates["average_ms"] == 13000 and rates["tokens_per_second"] == 9 / 4
 
 
 def test_no_device_at_all(tool, demo, capsys):
