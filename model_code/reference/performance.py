@@ -27,10 +27,9 @@ HOW = (
     "Each run reads all images one after the other, with a fixed number of greedy tokens for each; the end token does "
     "not stop it. The device is waited for before every clock reading. *Latency* is the time of a run, over all its "
     "images. *First token* is the time from one prepared image on the host to its first token: copy, vision tower and "
-    "prefill. *Tokens per second* counts the tokens after the first and the time after the first. Of up to 100 values "
-    "P99 is the greatest. Peak memory is what torch allocated on "
-    "the device, on a CPU the largest resident size of the process. Preparing the images (resizing, tokens) is not "
-    "part of a run."
+    "prefill. *Tokens per second* counts the tokens after the first and the time after the first. Of fewer than 100 "
+    "values P99 is the greatest. Peak memory is what torch allocated on the device, on a CPU the largest resident size "
+    "of the process. Preparing the images (resizing, tokens) is not part of a run."
 )
 
 

@@ -353,8 +353,13 @@ def test_the_self_test_records_the_weights_of_the_containers(
     folder = make_weights(tmp_path / "PaddleOCR-VL")
     values = {"MODELS_DIR": str(tmp_path), "HARDWARE": "ascend", "VLM_MODEL": "PaddleOCR-VL", "VLM_URL": CLOSED}
     recorded: list[Path] = []
+
+    def record(weights: Path, file: Path, _parser: str) -> int:
+        recorded.extend((weights, file))
+        return 0
+
     monkeypatch.setattr(selftest, "VALUES", values)
-    monkeypatch.setattr(selftest, "record", lambda weights, file, _: recorded.extend((weights, file)) or 0)
+    monkeypatch.setattr(selftest, "record", record)
     assert selftest.main(["--record", "--mode", "docker"]) == 0
     assert recorded == [folder, folder / "selftest.json"]
     with pytest.raises(ServiceError, match="cannot be reached.*for containers give --mode docker, or.*--weights"):
