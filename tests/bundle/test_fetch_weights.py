@@ -166,6 +166,9 @@ def test_a_folder_of_another_model_is_known_before_it_is_copied(
     said = capsys.readouterr().err
     assert "are not PaddleOCR-VL-1.6: the chat template begins" in said
     assert f"run scripts/fetch_weights.sh {published} PaddleOCR-VL\n" in said and not (tmp_path / "models").exists()
+    (nothing := tmp_path / "nothing").mkdir()
+    assert module.main([str(nothing)]) == 2
+    assert "which version they are; give the folder or archive" in capsys.readouterr().err
     with tarfile.open(tmp_path / "weights.tar", "w") as tar:
         tar.add(published, "PaddleOCR-VL")
     assert module.main([str(tmp_path / "weights.tar")]) == 2

@@ -78,11 +78,9 @@ def check_named(folder: Path, source: str, model: Model, catalog: Catalog) -> No
     if not (why := vlm.why_other(folder, model, catalog)):
         return
     true = vlm.recognised(folder, catalog)
-    remedy = (
-        "give the folder or archive of its weights"
-        if true == model
-        else f"run scripts/fetch_weights.sh {shlex.quote(source)} {true.name}"
-    )
+    remedy = "give the folder or archive of its weights"
+    if not vlm.why_other(folder, true, catalog):
+        remedy = f"run scripts/fetch_weights.sh {shlex.quote(source)} {true.name}"
     raise UsageError(f"{source}: the weights are not {model.name}: {why}; {remedy}")
 
 
