@@ -22,9 +22,10 @@ from container import cores, folders, halves, replicas, status
 from health_probe import probe
 from tool_errors import UsageError
 
-# The longest wait for the replica before: if all started together, each would read the weights at the same time.
+# The longest wait for the container's first replica: what it read and compiled is then in the machine's memory and in
+# HOME's caches for all others, which start together. A broken first one costs them this minute.
 TURN_SECONDS = 60
-# On a shared die, because vLLM measures the die's free memory while it starts.
+# For the replica before on the same die, because vLLM measures the die's free memory while it starts.
 SHARED_DIE_TURN_SECONDS = 600
 
 
@@ -74,26 +75,23 @@ def served_for(env: Mapping[str, str]) -> float:
         return 0.0
 
 
-def longest_wait(env: Mapping[str, str], index: int) -> int:
-    """Seconds after the container's start after which a replica waits no longer for the one before it. The first one of
-    a die has its turn by the die: the dies load side by side, however many replicas share one."""
-    place = replicas.place(env, index)
-    if place == replicas.place(env, index - 1):
-        return SHARED_DIE_TURN_SECONDS * index
-    return TURN_SECONDS * place
+def turn(env: Mapping[str, str], index: int) -> tuple[int, int]:
+    """For which replica this one waits, and for how many seconds after the container's start at most. On a shared die
+    that is the one before it; a die's first replica waits for the first of all. That one names itself."""
+    if behind := index % replicas.per_die(env):
+        return index - 1, SHARED_DIE_TURN_SECONDS * behind
+    return status.serving(env)[0], TURN_SECONDS
 
 
 def wait_for_turn(index: int) -> None:
-    """Wait until the replica before this one answers, but no longer than its turn takes: it may be broken.
+    """Wait until the replica of `turn` answers, but no longer than its turn takes: it may be broken.
 
-    Turns count from the container's start, so a restarting replica waits for nobody. Otherwise each restart behind a
-    broken replica would cost a quarter of an hour.
+    Turns count from the container's start, so a restarting replica waits for nobody.
     """
-    if index and not halves.serves(os.environ, index - 1):
-        return
-    deadline = time.monotonic() + longest_wait(os.environ, index) - served_for(os.environ)
-    while index and time.monotonic() < deadline:
-        if probe(f"http://127.0.0.1:{replicas.port(os.environ, index - 1)}/health", timeout=2).healthy:
+    before, seconds = turn(os.environ, index)
+    deadline = time.monotonic() + seconds - served_for(os.environ)
+    while before != index and time.monotonic() < deadline:
+        if probe(f"http://127.0.0.1:{replicas.port(os.environ, before)}/health", timeout=2).healthy:
             return
         time.sleep(1)
 

@@ -69,7 +69,7 @@ def test_one_die_has_no_halves(env: dict[str, str]):
 
 
 def test_a_replica_waits_until_it_is_chosen(env: dict[str, str], monkeypatch: pytest.MonkeyPatch):
-    """The one before it, which waits too, does not hold it up."""
+    """Those of the other half, which wait too, do not hold it up: its half's first has nobody to wait for."""
     waited: list[float] = []
 
     def sleep(seconds: float) -> None:
@@ -87,6 +87,7 @@ def test_a_replica_waits_until_it_is_chosen(env: dict[str, str], monkeypatch: py
         monkeypatch.setenv(name, value)
     monkeypatch.setattr(replica.time, "sleep", lambda _: pytest.fail("waits for a replica of the other half"))
     replica.wait_for_turn(3)
+    assert replica.turn(env, 4) == (3, replica.TURN_SECONDS)
 
 
 class SimulatedBalancer:

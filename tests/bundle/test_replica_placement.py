@@ -9,7 +9,6 @@ import os
 import shlex
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -175,18 +174,32 @@ def test_replicas_of_one_core_set_on_cpu(topology):
 
 
 @pytest.mark.parametrize(
-    ("index", "served", "ready_at", "waited"),
+    ("index", "per_die", "served", "ready_at", "waited"),
     [
-        (0, 0, None, 0),
-        (3, 0, 5, 5),
-        (3, 0, None, 180),  # three dies are before it, a minute each
-        (3, 100, None, 80),
-        (3, 500, None, 0),  # started again: it waits for nobody
+        (0, 1, 0, None, 0),
+        (3, 1, 0, 5, 5),
+        (3, 1, 0, None, 60),
+        (7, 1, 0, None, 60),  # as long as any other, whatever its die
+        (7, 1, 20, None, 40),
+        (3, 1, 500, None, 0),  # started again: it waits for nobody
+        (4, 2, 0, None, 60),  # its die's first
+        (7, 2, 0, 5, 5),
+        (7, 2, 0, None, 600),
+        (7, 4, 700, None, 1100),  # three are before it on its die, ten minutes each
+        (3, 4, 5000, None, 0),
     ],
 )
-def test_a_replica_waits_for_the_one_before_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, index: int, served: int, ready_at: int | None, waited: int
+def test_a_replica_waits_for_its_turn(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    index: int,
+    per_die: int,
+    served: int,
+    ready_at: int | None,
+    waited: int,
 ):
+    """On a shared die for the one before it there, else for the first of all: the dies load side by side. Turns count
+    from the container's start: with a broken replica before it, one that ends and starts again serves at once."""
     now, asked = [1000.0], set[str]()
 
     def probe(url: str, timeout: float) -> Probe:
@@ -194,6 +207,7 @@ def test_a_replica_waits_for_the_one_before_it(
         return Probe(ready_at is not None and now[0] >= 1000 + ready_at, "")
 
     env = {"RUN_DIR": str(tmp_path), "VLM_REPLICAS": "8", "VLM_REPLICA_PORT": "8100", "HARDWARE": "cpu"}
+    env["VLM_REPLICAS_PER_DIE"] = str(per_die)
     monkeypatch.setattr(os, "environ", env)
     status.write(env)
     os.utime(status.record(env), (50_000, 50_000))
@@ -202,7 +216,8 @@ def test_a_replica_waits_for_the_one_before_it(
     monkeypatch.setattr(replica.time, "sleep", lambda seconds: now.__setitem__(0, now[0] + seconds))
     monkeypatch.setattr(replica, "probe", probe)
     replica.wait_for_turn(index)
-    assert now[0] - 1000 == waited and asked <= {"http://127.0.0.1:8102/health"}
+    before = index - 1 if index % per_die else 0
+    assert now[0] - 1000 == waited and asked <= {f"http://127.0.0.1:{8100 + before}/health"}
     status.record(env).unlink()
     assert replica.served_for(env) == 0
 
@@ -346,7 +361,8 @@ def test_the_layout_server_writes_where_a_replica_does(tmp_path: Path):
 
 @pytest.mark.server
 def test_a_wrong_choice_ends_a_replica_with_status_2(tmp_path: Path):
-    env = {**os.environ, "RUN_DIR": str(tmp_path), "HARDWARE": "cpu", "VLM_CORES": "9999", "ENVS_DIR": str(tmp_path)}
+    env = {**os.environ, "RUN_DIR": str(tmp_path), "HARDWARE": "cpu", "VLM_REPLICAS": "1"}
+    env |= {"VLM_CORES": "9999", "ENVS_DIR": str(tmp_path)}
     result = subprocess.run(
         [sys.executable, "-m", "container.replica", "0"], env=env, capture_output=True, text=True, check=False
     )
@@ -375,39 +391,3 @@ def test_the_oldest_files_of_cann_are_removed(tmp_path: Path):
     assert folders.make(env, 0)["ASCEND_CACHE_PATH"] == str(compiled.parent) and compiled.exists()
     newer = Path(folders.make({**env, "CANN_VERSION": "9.1.0"}, 0)["ASCEND_CACHE_PATH"])
     assert newer.name == "9.1.0" and [path.name for path in newer.parent.iterdir()] == ["9.1.0"]
-
-
-def test_a_replica_waits_for_its_turn_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
-    """Longer on a shared die, whose free memory vLLM measures while it starts. Turns are counted from the container's
-    start: with a broken replica before it, one that ends and starts again serves at once."""
-    waited: list[float] = []
-    clock = [0.0]
-
-    def sleep(seconds: float) -> None:
-        clock[0] += seconds
-
-    monkeypatch.setattr(replica.time, "monotonic", lambda: clock[0])
-    monkeypatch.setattr(replica.time, "sleep", sleep)
-    monkeypatch.setenv("VLM_REPLICA_PORT", "1")
-    monkeypatch.setenv("RUN_DIR", str(tmp_path))
-    for per_die in ("1", "2"):
-        monkeypatch.setenv("VLM_REPLICAS_PER_DIE", per_die)
-        clock[0] = 0.0
-        replica.wait_for_turn(1)
-        waited.append(clock[0])
-    assert waited == [replica.TURN_SECONDS, replica.SHARED_DIE_TURN_SECONDS]
-    started = time.time() - replica.SHARED_DIE_TURN_SECONDS - 1
-    status.record(os.environ).write_text("{}")
-    os.utime(status.record(os.environ), (started, started))
-    clock[0] = 0.0
-    replica.wait_for_turn(1)
-    assert clock[0] == 0.0
-
-
-@pytest.mark.parametrize("per_die", [1, 2, 4])
-def test_dies_load_side_by_side_whatever_they_hold(per_die: int):
-    """The first replica of the last of 16 dies waits for a quarter of an hour at most, so that all are up within the
-    half hour that status.sh, upgrade.sh and the acceptance wait for."""
-    env = {"VLM_REPLICAS_PER_DIE": str(per_die)}
-    firsts = [replica.longest_wait(env, die * per_die) for die in range(16)]
-    assert firsts == [replica.TURN_SECONDS * die for die in range(16)]
