@@ -12,7 +12,7 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
-from container import replicas
+from container import replicas, supervisord
 from health_probe import probe
 
 TEMPLATE = Path(__file__).resolve().parents[2] / "config" / "haproxy.cfg"
@@ -75,7 +75,7 @@ def configuration(env: Mapping[str, str]) -> str:
 
 
 def main() -> None:
-    path = Path(os.environ["RUN_DIR"]) / "haproxy.cfg"
+    path = supervisord.balancer_file(os.environ)
     path.write_text(configuration(os.environ))
     env = {
         "PATH": f"{os.environ.get('PATH', '')}:/usr/sbin",

@@ -3,6 +3,10 @@
 
 A program has given up when it ended with a status that is not retried (2, a wrong configuration), or when it ended, or
 did not start, several times in a row. The container then ends with 2 or 1.
+
+A replica of the VLM takes long to start, so its ends seldom follow each other within seconds. While none has answered
+since the container's start, they count however far apart they are, once the first replica of each die has ended: one
+bad die is no reason to end the container while the others load.
 """
 
 from __future__ import annotations
@@ -11,6 +15,7 @@ import os
 import signal
 import sys
 import time
+from collections.abc import Mapping
 
 from container import supervisord
 from tool_errors import FAILED, UsageError
@@ -22,10 +27,12 @@ TRIES, QUICK_S = 4, 5.0
 
 
 class Guard:
-    """Judges supervisord's events. Remembers each program's last end, and how many ends followed each other."""
+    """Judges supervisord's events. Remembers each program's last end, how many ends followed each other, and how many
+    there were."""
 
-    def __init__(self) -> None:
-        self._ends: dict[str, tuple[float, int]] = {}
+    def __init__(self, env: Mapping[str, str]) -> None:
+        self._env = env
+        self._ends: dict[str, tuple[float, int, int]] = {}
 
     def status(self, event: str, payload: dict[str, str], now: float) -> int | None:
         """The exit status of the container, None while it is to go on. `now` is in seconds of any clock."""
@@ -38,10 +45,20 @@ class Guard:
             return None
         if payload.get("expected") == "1":  # exitcodes of config/supervisor
             return UsageError.exit_status
-        last, count = self._ends.get(name, (now, 0))
-        count = count + 1 if now - last <= QUICK_S else 1
-        self._ends[name] = now, count
-        return FAILED if count >= TRIES else None
+        last, row, ends = self._ends.get(name, (now, 0, 0))
+        row, ends = row + 1 if now - last <= QUICK_S else 1, ends + 1
+        self._ends[name] = now, row, ends
+        return FAILED if row >= TRIES or (ends >= TRIES and self._no_replica_starts(name)) else None
+
+    def _no_replica_starts(self, name: str) -> bool:
+        """Whether `name` is a replica, none has answered since the container's start, and no die's first one is still
+        at its first try."""
+        if not name.startswith("vlm-") or supervisord.balancer_file(self._env).exists():
+            return False
+        from container import replicas, status  # the parser's image has no replicas
+
+        firsts = [index for index in status.serving(self._env) if index % replicas.per_die(self._env) == 0]
+        return all(f"vlm-{index}" in self._ends for index in firsts)
 
 
 def pairs(text: str) -> dict[str, str]:
@@ -50,7 +67,7 @@ def pairs(text: str) -> dict[str, str]:
 
 
 def main() -> None:
-    guard = Guard()
+    guard = Guard(os.environ)
     while True:
         sys.stdout.write("READY\n")
         sys.stdout.flush()

@@ -47,8 +47,8 @@ def environment(files: Sequence[str], defaults: Mapping[str, str], env: Mapping[
 
 def become(env: Mapping[str, str]) -> NoReturn:
     """Replace this process by `main`."""
-    exit_status(env).unlink(missing_ok=True)
-    stays_away(env, "layout").unlink(missing_ok=True)
+    for of_the_last_time in (exit_status(env), stays_away(env, "layout"), balancer_file(env)):
+        of_the_last_time.unlink(missing_ok=True)
     os.execve(sys.executable, [sys.executable, "-m", "container.supervisord"], dict(env))
 
 
@@ -60,6 +60,12 @@ def exit_status(env: Mapping[str, str]) -> Path:
 def stays_away(env: Mapping[str, str], name: str) -> Path:
     """The file that the guard leaves for a program without which the container goes on, once it has given up."""
     return Path(env["RUN_DIR"]) / f"{name}.given-up"
+
+
+def balancer_file(env: Mapping[str, str]) -> Path:
+    """HAProxy's configuration. The balancer writes it when the first replica answers, and the guard looks whether it is
+    there."""
+    return Path(env["RUN_DIR"]) / "haproxy.cfg"
 
 
 def main() -> int:

@@ -79,12 +79,15 @@ def programs(env: dict[str, str]) -> list[str]:
 
 
 def test_the_parsers_container_becomes_supervisord(image: dict[str, str]):
-    (of_the_last_time := supervisord.exit_status(image)).write_text("2\n")
+    of_the_last_time = [supervisord.exit_status(image), supervisord.balancer_file(image)]
+    for file in of_the_last_time:
+        file.write_text("2\n")
     with pytest.raises(Became) as became:
         parser.main()
     assert became.value.words == [sys.executable, "-m", "container.supervisord"]
     assert programs(env := became.value.env) == ["parser", "guard"] and env["PARSER_STOP_SECONDS"] == "20"
-    assert not of_the_last_time.exists() and (Path(image["RUN_DIR"]) / "logs/guard.log").is_symlink()
+    assert not any(file.exists() for file in of_the_last_time)
+    assert (Path(image["RUN_DIR"]) / "logs/guard.log").is_symlink()
     image["PARSER_MAX_BODYMIB"] = "7"
     with pytest.raises(UsageError, match="did you mean PARSER_MAX_BODY_MIB"):
         parser.main()
@@ -245,7 +248,8 @@ PROGRAMS = {
     "balancer": ("container.balancer", {"autorestart": "true", "stopsignal": "USR1"}),
     "metrics": ("container.metrics", {"autorestart": "true"}),
     "watchdog": ("container.watchdog", {"autorestart": "true"}),
-    "guard": ("container.guard", {"events": "PROCESS_STATE_EXITED,PROCESS_STATE_FATAL"}),
+    # The default of 10 events would drop some where all replicas end at once.
+    "guard": ("container.guard", {"events": "PROCESS_STATE_EXITED,PROCESS_STATE_FATAL", "buffer_size": "100"}),
 }
 
 
@@ -273,7 +277,7 @@ def test_how_programs_are_started_again_and_ended():
 
 
 def test_the_guard_tells_giving_up_from_a_retry():
-    guard = Guard()
+    guard = Guard({})
     assert guard.status("PROCESS_STATE_FATAL", {}, 0) == 1
     expected = pairs("processname:vlm-0 groupname:vlm from_state:RUNNING expected:1 pid:7")
     assert guard.status("PROCESS_STATE_EXITED", expected, 0) == 2
@@ -286,12 +290,46 @@ def test_the_guard_tells_giving_up_from_a_retry():
     ("times", "status"),
     [((0, 5, 10, 15), 1), ((0, 5.1, 10.2, 15.3), None), ((0, 100, 101, 102), None), ((0, 100, 101, 102, 103), 1)],
 )
-def test_the_guard_counts_ends_in_a_row(times: tuple[float, ...], status: int | None):
-    """Four, each at most five seconds after the one before."""
-    guard = Guard()
-    ends = [pairs(f"processname:{name} expected:0") for name in ("vlm-0", "vlm-1")]
+@pytest.mark.parametrize("programs", [("vlm-0", "vlm-1"), ("metrics", "balancer")])
+def test_the_guard_counts_ends_in_a_row(
+    tmp_path: Path, times: tuple[float, ...], status: int | None, programs: tuple[str, ...]
+):
+    """Four, each at most five seconds after the one before; also of replicas, once one has answered."""
+    env = {"RUN_DIR": str(tmp_path), "VLM_REPLICAS": "2"}
+    supervisord.balancer_file(env).touch()
+    guard = Guard(env)
+    ends = [pairs(f"processname:{name} expected:0") for name in programs]
     found = [guard.status("PROCESS_STATE_EXITED", end, now) for now in times for end in ends]
     assert found == [None] * (2 * len(times) - 2) + [status] * 2
+
+
+@pytest.mark.parametrize(
+    ("per_die", "half", "ends", "gives_up"),
+    [
+        (1, "", [0, 1, 2, 3] * 4, True),
+        (1, "", [0, 1, 2] * 9, False),  # the last die still loads for the first time
+        (1, "", [1, 1, 1, 1, 1, 0, 2, 3], False),  # a bad die, and the others begin again
+        (1, "", [1, 1, 1, 0, 2, 3, 1], True),
+        (1, "first", [0, 1] * 4, True),  # another version has the other dies
+        (1, "second", [2, 3] * 4, True),
+        (2, "", [0, 2] * 4, True),  # the others wait for their turn
+        (2, "", [0, 1] * 9, False),
+    ],
+)
+def test_the_guard_ends_a_container_in_which_no_replica_starts(
+    tmp_path: Path, per_die: int, half: str, ends: list[int], gives_up: bool
+):
+    """A minute between two ends, as long as an engine takes to fail: compose would wait for half an hour."""
+    env = {"RUN_DIR": str(tmp_path), "VLM_REPLICAS": "4", "VLM_REPLICAS_PER_DIE": str(per_die), "VLM_HALF": half}
+
+    def judged() -> list[int | None]:
+        guard = Guard(env)
+        payloads = [pairs(f"processname:vlm-{index} expected:0") for index in ends]
+        return [guard.status("PROCESS_STATE_EXITED", payload, 60.0 * at) for at, payload in enumerate(payloads)]
+
+    assert (1 in judged()) == gives_up
+    supervisord.balancer_file(env).touch()
+    assert 1 not in judged(), "one has answered, so each is on its own"
 
 
 @pytest.mark.server

@@ -67,7 +67,8 @@ def start_container(service: str, seconds: float, settings: Mapping[str, str] | 
         while True:
             row = project.containers().get(service, {})
             if row.get("State") != "running":
-                lines = must("logs", "--no-log-prefix", "--tail", "40", service).splitlines()
+                # Sixteen replicas that end write much behind the error that ended them.
+                lines = must("logs", "--no-log-prefix", "--tail", str(readiness.LOG_LINES), service).splitlines()
                 raise ServiceError(f"the container {service} ended: {readiness.likely_cause(lines)}")
             answer = project.compose("exec", "-T", service, project.PYTHON, "-m", "container.status")
             if answer.returncode == 0:
