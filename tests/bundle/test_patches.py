@@ -30,7 +30,8 @@ def commit_of(path: Path) -> str:
 
 def test_stacks_have_their_mends():
     of_stack = {"grids_stay_on_host": "0.11.1", "length_of_a_step": "0.11.1", "npu_mrope_positions": "0.11.1"}
-    of_stack |= {"operators_by_max_jobs": "0.11.1", "slots_without_triton": "0.23.0"}
+    of_stack |= {"masks_as_large_as_needed": "0.11.1", "operators_by_max_jobs": "0.11.1"}
+    of_stack |= {"slots_without_triton": "0.23.0"}
     of_stack |= {"numbers_of_the_sampler": "0.23.0", "operators_without_downloads": "0.23.0"}
     assert {path.stem: commits()[commit_of(path)] for path in FILES} == of_stack
 

@@ -157,7 +157,7 @@ def runner(layers, engine_config, monkeypatch: pytest.MonkeyPatch) -> types.Simp
     device = torch.device("cpu")
     return types.SimpleNamespace(
         module=layers("worker.model_runner_v1"),
-        attn_mask_builder=masks(device) if NEW else masks(16384, torch.bfloat16, device),
+        attn_mask_builder=masks(device) if NEW else masks(2048, torch.bfloat16, device),
         vllm_config=config,
         model_config=config.model_config,
         scheduler_config=config.scheduler_config,

@@ -6,8 +6,11 @@ from __future__ import annotations
 import types
 from typing import Any
 
+import pytest
 import torch
 from transformers import BatchFeature
+
+from tests.npu.vllm_ascend.conftest import NEW
 
 GRIDS = torch.tensor([[1, 4, 6], [1, 2, 8]])
 HIDDEN = 8
@@ -57,3 +60,20 @@ def test_the_sizes_of_images_stay_on_the_host(layers):
     kind._execute_mm_encoder(runner, types.SimpleNamespace(scheduled_encoder_inputs={"a": [0, 1]}))
     assert runner.model.sizes == [tuple(grid) for grid in GRIDS.tolist()]
     assert [len(runner.encoder_cache[name]) for name in ("0", "1")] == lengths
+
+
+@pytest.mark.skipif(NEW, reason="stack 0.23.0 makes masks when they are asked for")
+def test_masks_do_not_depend_on_the_size_that_the_builder_begins_with(layers):
+    """Each state of the runner, prompts shorter and longer than that size; a larger mask is made once."""
+    builder = layers("attention.attention_mask").AttentionMaskBuilder
+    device, dtype = torch.device("cpu"), torch.bfloat16
+    small, large = (builder(size, dtype, device) for size in (64, 300))
+    for length in (5, 64, 65, 200, 130):
+        asked = [one.get_attn_mask(length, dtype, device) for one in (small, large)]
+        assert torch.equal(*asked) and asked[0].shape == (length, length) and asked[0].is_contiguous()
+    assert len(small.attn_mask_cache) == 200
+    for one, other in (
+        [one.get_splitfuse_attn_mask() for one in (small, large)],
+        [one.get_pooling_mask(device) for one in (small, large)],
+    ):
+        assert torch.equal(one, other) and one.dtype == other.dtype
