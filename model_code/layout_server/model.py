@@ -78,16 +78,22 @@ class LayoutModel:
 
     def _add_batches(self, most_pages: int) -> None:
         """Plans for 2, 4, 8 ... pages. If the program was saved for one page or mixes pages, this finds it, and pages
-        go one by one."""
+        go one by one. Where so many pages need more memory than there is, it is fewer at once."""
         count = 2
         try:
             while count <= most_pages:
                 self._plans[count] = self._plan(count)
                 self._compare(count)
                 count *= 2
-        except (UnknownProgram, ValueError) as exc:
+            return
+        except (UnknownProgram, ValueError, RuntimeError) as exc:  # RuntimeError: torch's, also for want of memory
             self._plans.pop(count, None)
-            log.warning("the layout model takes %d pages at once, not %d: %s", self.most_pages, count, exc)
+            why = str(exc).partition("\n")[0]  # CANN adds pages
+            log.warning("the layout model takes %d pages at once, not %d: %s", self.most_pages, count, why)
+        # Here the error is gone, and with it the tensors of its frames.
+        device = torch.get_device_module(self._device)
+        if hasattr(device, "empty_cache"):
+            device.empty_cache()
 
     def _compare(self, count: int) -> None:
         """Raise ValueError if different pages together give other results than each alone."""

@@ -437,6 +437,29 @@ def test_a_program_that_mixes_pages_gets_fewer_at_once(
     assert model.most_pages == taken
 
 
+@pytest.mark.parametrize("error", [torch.OutOfMemoryError, RuntimeError])
+def test_pages_for_which_memory_lacks_are_taken_fewer_at_once(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, error: type[RuntimeError]
+):
+    """A server that ended for it would end at each start."""
+
+    class TooLarge(SimulatedPlan):
+        def __call__(self, inputs: dict[str, torch.Tensor]) -> list[torch.Tensor]:
+            raise error("NPU out of memory. Tried to allocate 2.00 GiB\nand a trace")
+
+    emptied: list[torch.device] = []
+    monkeypatch.setattr("layout_server.model.drawn_page", lambda shapes, seed: page(seed + 1.0))
+    model = model_of({1: SimulatedPlan(), 2: SimulatedPlan(), 4: TooLarge()})
+    found = SimpleNamespace(empty_cache=lambda: emptied.append(model._device))
+    monkeypatch.setattr(torch, "get_device_module", lambda device: found)
+    model._add_batches(2)
+    assert not emptied
+    model._add_batches(8)
+    assert model.most_pages == 2 and emptied == [model._device] and len(model.run([page()] * 5)) == 5
+    said = "the layout model takes 2 pages at once, not 4: NPU out of memory. Tried to allocate 2.00 GiB"
+    assert [record.getMessage() for record in caplog.records] == [said]
+
+
 @pytest.mark.parametrize(("fails", "listens", "status"), [(False, True, 0), (True, True, 1), (False, False, 3)])
 def test_the_process_ends_as_supervisord_needs_it(
     monkeypatch: pytest.MonkeyPatch, fails: bool, listens: bool, status: int
