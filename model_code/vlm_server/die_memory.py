@@ -45,8 +45,9 @@ def token_bytes(config: Path) -> int:
 
 
 def tokens_of_a_block(command: Sequence[str]) -> int:
-    """As vllm-ascend sets it, at both pinned commits (platform.py, refresh_block_size): 128, whatever `--block-size`
-    says, with chunked prefill or a cache of prefixes. vLLM has both where nobody says no. Raises UsageError."""
+    """As vllm-ascend sets it, at both pinned commits (`check_and_update_config` in its platform.py, which calls
+    `refresh_block_size` in 0.23.0): 128, whatever `--block-size` says, with chunked prefill or a cache of prefixes.
+    vLLM has both where nobody says no. Raises UsageError."""
     for name in ("enable-chunked-prefill", "enable-prefix-caching"):
         said = [word for word in command if means(word, [f"--{name}", f"--no-{name}"])]
         if not said or not said[-1].startswith("--no"):
