@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The sizes of the library thread pools in a VLM server (decision 0413).
+"""The sizes of the library thread pools in a VLM server or a layout server (decision 0413).
 
 OpenMP, OpenBLAS, OpenCV and Rust's Rayon start one thread for each core that they see. On an A3 server that is 640, in
 each of 32 processes, and then the last threads hit the container's `pids_limit`.

@@ -22,8 +22,7 @@ VLM_MEGAPIXELS_IN_FLIGHT = Whole(
 VLM_ATTENTION = Choice(
     "VLM_ATTENTION",
     "",
-    "Attention of the vision tower, for diagnosis: `cpu-bf16`, `flash`, `npu-fusion`, `npu-atb`, `npu-atb-310p` or "
-    "`sdpa`.",
+    "Attention of the vision tower, for diagnosis.",
     values=("cpu-bf16", "flash", "npu-fusion", "npu-atb", "npu-atb-310p", "sdpa"),
     shown="the plugin's own choice",
 )
@@ -106,7 +105,8 @@ VLM_SERVER = (
     Whole(
         "VLM_THREADS",
         "",
-        "Threads of each library's pool in a replica; empty: on Ascend its cores, at most 8; on CPU its cores.",
+        "Threads of each library's pool in a replica and the layout server; empty: on Ascend its cores, at most 8; on "
+        "CPU its cores.",
         least=1,
         most=1024,
     ),

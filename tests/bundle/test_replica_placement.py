@@ -348,7 +348,7 @@ def test_the_layout_server_writes_where_a_replica_does(tmp_path: Path):
         "ENVS_DIR": str(tmp_path / "envs"),
         "RUN_DIR": str(tmp_path / "run"),
         "STATE_DIR": str(tmp_path / "state"),
-        **dict.fromkeys(thread_pools.POOLS, "1"),
+        "OMP_NUM_THREADS": "1",
     }
     program = configparser.RawConfigParser()
     program.read(ROOT / "config/supervisor/layout.conf")

@@ -17,6 +17,7 @@ from pathlib import Path
 
 import pytest
 
+import thread_pools
 from container import balancer, folders, parser, start_layout, status, supervisord, vlm, watchdog
 from container.guard import Guard, pairs
 from selftest.check import replica_key
@@ -157,11 +158,15 @@ def test_what_the_launcher_refuses_ends_the_container(image: dict[str, str], mon
 
 
 def test_the_layout_server_begins_in_its_own_folder(image: dict[str, str]):
+    """With as many threads as there are cores, on Ascend at most 8."""
+    image |= {"HARDWARE": "ascend", "RAYON_NUM_THREADS": "640"}
     with pytest.raises(Became) as became:
         start_layout.main()
     assert became.value.program == "/opt/venv/vlm/bin/python" and became.value.words[1:] == ["-m", "layout_server"]
     assert Path.cwd() == folders.work(image, "layout") == Path(became.value.env["ASCEND_WORK_PATH"])
     assert became.value.env["ENVS_DIR"] == "/opt/venv"
+    cores = str(min(8, len(os.sched_getaffinity(0))))
+    assert {became.value.env[name] for name in thread_pools.POOLS} == {cores}
 
 
 def test_the_balancer_becomes_haproxy_with_its_file(image: dict[str, str]):
