@@ -16,7 +16,7 @@ from docparser.parsing.fair_queue import Flow
 from docparser.parsing.pool import State
 from docparser.parsing.scheduler import CANCEL_GRACE_S, DEATHS, LOSSES
 from docparser.worker.baton import Baton, Hold
-from docparser.worker.messages import CancelTask, CountPages, ParsePage, RunTask
+from docparser.worker.messages import CancelTask, CountPages, PagesGoOn, ParsePage, RunTask
 from tests.support.simulated_workers import Bench, Process, in_loop
 
 
@@ -103,6 +103,27 @@ async def test_a_page_that_waits_too_long_is_given_up_and_its_worker_goes_on():
     with pytest.raises(PageTimeout, match="PARSER_PAGE_TIMEOUT_S"):
         await page
     assert isinstance(bench.workers[0].told[-1], CancelTask) and not bench.workers[0].killed
+
+
+@in_loop
+async def test_a_page_may_take_long_while_the_vlm_answers_for_it():
+    bench, flow = Bench(page_timeout_s=900), Flow()
+    slow, hung = bench.submit("slow", flow), bench.submit("hung", flow)
+    await asyncio.sleep(0)
+    bench.want()
+    bench.want()
+    (number, _) = (run.number for run, _ in bench.runs())
+    for _ in range(3):  # ten minutes each, for a page that takes half an hour
+        for item in bench.scheduler._assigned.values():
+            item.assigned_at -= 600
+            item.went_on_at -= 600
+        bench.scheduler.on_message(bench.workers[0], PagesGoOn(frozenset({number, 99})))
+        bench.scheduler.check()
+    with pytest.raises(PageTimeout, match=r"did not go on for 900 s \(PARSER_PAGE_TIMEOUT_S\)"):
+        await hung
+    assert not slow.done()
+    bench.answer("text", name="slow")
+    assert await slow == "text"
 
 
 @in_loop

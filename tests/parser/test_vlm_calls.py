@@ -159,6 +159,12 @@ def test_workers_share_the_calls(workers: int, concurrency: int, start: int, hig
     assert (client._timeout_s, VlmClient(own, 500)._timeout_s) == (77, 500)
 
 
+@pytest.mark.parametrize(("workers", "first", "most"), [(2, 8, 2048), (16, 64, 2048), (32, 128, 2048)])
+def test_calls_begin_as_a_cpu_bears_them_and_grow_to_the_seats_of_16_dies(workers: int, first: int, most: int):
+    limit = VlmClient(Settings(workers=workers)).limit
+    assert (workers * limit.limit, workers * limit._highest) == (first, most)
+
+
 @pytest.mark.parametrize("streams", [False, True])
 def test_an_answer_is_its_text_with_tokens_and_confidence(streams: bool):
     client = client_of(Answer(events("some ", "text") if streams else whole(logs=(-0.5, -0.5))), confidence=True)

@@ -103,8 +103,7 @@ class Replied:
     @property
     def answered(self) -> int:
         """Blocks that have been read, be it one of their parts."""
-        replies = self.replies.values()
-        return sum(reply.note is None or reply.note.has_text or bool(reply.text) for reply in replies)
+        return sum(reply.answered for reply in self.replies.values())
 
     @property
     def tokens(self) -> tuple[int, int]:
@@ -116,9 +115,13 @@ class Replied:
 class PageRun:
     """Belongs to the page's thread; ``cancel`` may be called from any. ``child``: its call of child processes."""
 
-    def __init__(self, without_cpu: Callable[[], AbstractContextManager[None]]) -> None:
-        """``without_cpu()``: while it lasts, this page waits for something and others compute."""
+    def __init__(
+        self, without_cpu: Callable[[], AbstractContextManager[None]], on_answer: Callable[[], None] = lambda: None
+    ) -> None:
+        """``without_cpu()``: while it lasts, this page waits for something and others compute. ``on_answer`` is called
+        in any thread whenever the VLM has answered for a block."""
         self.without_cpu = without_cpu
+        self._on_answer = on_answer
         self.listener: PageListener | None = None
         self.child = JobHandle()
         self._calls: list[Future[Reply]] = []
@@ -142,9 +145,14 @@ class PageRun:
     def calling(self, call: Future[Reply]) -> Future[Reply]:
         """``call`` ends when this page is cancelled."""
         self._calls.append(call)
+        call.add_done_callback(self._ended)
         if self.cancelled:
             call.cancel()
         return call
+
+    def _ended(self, call: Future[Reply]) -> None:
+        if not call.cancelled() and call.exception() is None and call.result().answered:
+            self._on_answer()
 
     def end_calls(self) -> None:
         """Nobody waits for their replies any more."""

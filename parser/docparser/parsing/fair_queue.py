@@ -44,6 +44,7 @@ class QueuedTask:
     on_part: Callable[[PartOfPage], None] | None = None
     worker: PooledWorker | None = None
     assigned_at: float = 0.0
+    went_on_at: float = 0.0  # since then nothing is known of it
     cancelled_at: float | None = None
     deaths: int = 0
     losses: int = 0

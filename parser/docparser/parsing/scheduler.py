@@ -33,6 +33,7 @@ from docparser.settings import Settings
 from docparser.worker.messages import (
     Answer,
     CancelTask,
+    PagesGoOn,
     ParsedPage,
     ParsePage,
     PartOfPage,
@@ -148,6 +149,9 @@ class PageScheduler:
             item = self._assigned.get(message.number)
             if item is not None and item.on_part is not None and not item.future.done():
                 item.on_part(message)
+        elif isinstance(message, PagesGoOn):
+            for number in message.numbers & self._assigned.keys():
+                self._assigned[number].went_on_at = time.monotonic()
         elif isinstance(message, ReadingIsSlow):
             item = self._assigned.get(message.number)
             if item is not None and not self._queue.found_slow(item):
@@ -198,6 +202,7 @@ class PageScheduler:
             worker = min(self._requesting, key=lambda worker: load[worker])
             del self._requesting[worker]
             item.worker, item.assigned_at = worker, time.monotonic()
+            item.went_on_at = item.assigned_at
             self._assigned[item.number] = item
             if isinstance(item.task, ParsePage):
                 traces.past("queue", item.assigned_at - item.queued_at, item.task.trace)
@@ -236,11 +241,12 @@ class PageScheduler:
                 log.exception("checking the workers' time limits failed")
 
     def check(self) -> None:
-        """End what takes too long: pages, steps, and workers that are stuck."""
+        """End what takes too long: pages that do not go on, steps, and workers that are stuck."""
         now, limit_s = time.monotonic(), self._settings.page_timeout_s
         for item in list(self._assigned.values()):
-            if item.cancelled_at is None and now - item.assigned_at > limit_s:
-                item.resolve(PageTimeout(f"The page was given up after {limit_s:.0f} s (PARSER_PAGE_TIMEOUT_S)."))
+            if item.cancelled_at is None and now - item.went_on_at > limit_s:
+                words = f"The page was given up, because it did not go on for {limit_s:.0f} s"
+                item.resolve(PageTimeout(f"{words} (PARSER_PAGE_TIMEOUT_S)."))
                 self._cancel(item)
         for worker in self._pool.workers:
             self._check_worker(worker, now)

@@ -101,10 +101,15 @@ class ModelSettings(SettingsGroup):
     # Calls of the VLM server.
     vlm_api_key: str = Field(default="", repr=False, description="Sent as a Bearer token, if the server asks for one.")
     vlm_concurrency: int = Field(
-        default=1024, ge=1, description="Most crops with the VLM at once, all workers together."
+        default=2048,
+        ge=1,
+        description="Most crops with the VLM at once, all workers together: 128 (`max-num-seqs`) for each of 16 dies.",
     )
     vlm_concurrency_start: int = Field(
-        default=64, ge=1, description="The number at first; then the parser adapts it to the VLM."
+        default=8,
+        ge=1,
+        description="The number at first, but 4 for each worker at least; then the parser adapts it to the VLM: it "
+        "doubles with each round of answers that come soon.",
     )
     vlm_queue_target_s: float = Field(
         default=5.0, gt=0, description="More crops are sent as long as the first token comes within this time."

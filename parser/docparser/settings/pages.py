@@ -57,7 +57,12 @@ class PageSettings(SettingsGroup):
     max_pixels_in_flight: int = Field(
         default=300_000_000, ge=1, description="A worker whose pages have more pixels begins no further page."
     )
-    page_timeout_s: float = Field(default=900.0, gt=0, description="Longest time for one page, the VLM's included.")
+    page_timeout_s: float = Field(
+        default=900.0,
+        gt=0,
+        description="Longest time that a page may take to its first block that the VLM has read, and from each to the "
+        "next. A page that is read whole may take so long once its turn has come.",
+    )
     render_timeout_s: float = Field(
         default=20.0, gt=0, le=3600, description="Most CPU time for making pixels of one page, or opening a document."
     )

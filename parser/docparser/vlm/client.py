@@ -58,6 +58,11 @@ class Reply:
     tokens: tuple[int, int] = (0, 0)
     confidence: float | None = None
 
+    @property
+    def answered(self) -> bool:
+        """Whether the VLM has read it, be it one of its parts."""
+        return self.note is None or self.note.has_text or bool(self.text)
+
 
 class VlmClient:
     """Belongs to one event loop. ``counts`` are totals since the start, for the metrics."""

@@ -124,6 +124,14 @@ class ReadingEnded:
 
 
 @dataclasses.dataclass(frozen=True)
+class PagesGoOn:
+    """The VLM has answered for these tasks since the message before. One message for many answers, which are hundreds a
+    second."""
+
+    numbers: frozenset[int]
+
+
+@dataclasses.dataclass(frozen=True)
 class PartOfPage:
     """A part of the Markdown of a task's page, which begins ``offset`` characters from the page's beginning. A page
     that is begun again tells it again."""

@@ -121,6 +121,7 @@ class PageWork:
         self._tasks: dict[int, Cancellation] = {}  # those that have not ended
         self._lock = threading.Lock()
         self.pixels = 0  # of all pages in memory
+        self._going_on: set[int] = set()
 
     @property
     def layout_engine(self) -> str:
@@ -171,7 +172,7 @@ class PageWork:
     def _do_page(
         self, number: int, task: ParsePage, hold: Hold, report: Callable[[object], None], cancelled_by: CancelledBy
     ) -> ParsedPage:
-        run = PageRun(hold.lent)
+        run = PageRun(hold.lent, lambda: self._goes_on(number))
         if task.early and not task.options.restructurePages:
             run.listener = self._early(number, task, run, report)
         cancelled_by(run.cancel)
@@ -228,6 +229,18 @@ class PageWork:
             lambda part: self._children.run("part", part, what, call=run.child).decode(),
             lambda offset, text: report(PartOfPage(number, offset, text)),
         )
+
+    def _goes_on(self, number: int) -> None:
+        """The VLM has answered for a block of the task. Where a page is one call, the others wait for their turns, and
+        go on, too: the call itself ends after PARSER_PAGE_TIMEOUT_S."""
+        with self._lock:
+            self._going_on.update([number] if self._pages.layout_engine else list(self._tasks))
+
+    def take_going_on(self) -> frozenset[int]:
+        """The tasks that went on since the last call of this."""
+        with self._lock:
+            taken, self._going_on = frozenset(self._going_on), set()
+        return taken
 
     def _count(self, pixels: int) -> None:
         with self._lock:

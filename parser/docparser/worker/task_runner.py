@@ -23,6 +23,7 @@ from docparser.worker.baton import Baton
 from docparser.worker.messages import (
     Answer,
     CancelTask,
+    PagesGoOn,
     ParsePage,
     ReadingEnded,
     ReadingIsSlow,
@@ -114,17 +115,20 @@ class TaskRunner:
                 or not self._baton.idle
                 or len(self._running) - len(self._apart) >= self._settings.pages_in_flight
                 or self._work.pixels >= self._settings.max_pixels_in_flight
-                or limit.waiting > max(limit.limit, 32)
+                or limit.waiting > limit.limit
             ):
                 return
             self._requested = True
         self._send(RequestTask())
 
     def _report(self) -> None:
-        """Send the state of the VLM calls when it changes; request a task once the VLM has caught up."""
+        """Send which pages go on, and the state of the VLM calls when it changes; request a task once the VLM has
+        caught up."""
         while True:
             time.sleep(STATE_EVERY_S / 4)
             self._request_task()
+            if going_on := self._work.take_going_on():
+                self._send(PagesGoOn(going_on))
             vlm = self._work.vlm
             limit = vlm.limit
             seen = vlm.presence

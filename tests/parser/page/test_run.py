@@ -57,6 +57,19 @@ def running(run: PageRun, *numbers: int) -> dict[int, Future[Reply]]:
     return calls
 
 
+def test_a_page_goes_on_with_each_block_that_is_read():
+    told: list[str] = []
+    run = PageRun(Cpu().without, lambda: told.append("goes on"))
+    calls = running(run, 1, 2, 3, 4)
+    calls[1].set_result(Reply("", BlockNote("timeout", "no answer")))
+    calls[2].set_exception(VlmUnavailable("away"))
+    run.calling(Future[Reply]()).cancel()
+    assert told == [], "a VLM that hangs on every block must not keep the page"
+    calls[3].set_result(Reply(""))
+    calls[4].set_result(Reply("cut", BlockNote("length", "cut")))
+    assert told == ["goes on"] * 2
+
+
 def test_replies_come_by_the_numbers_of_their_blocks():
     cpu = Cpu()
     run = PageRun(cpu.without)

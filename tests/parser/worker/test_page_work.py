@@ -7,6 +7,7 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Callable
+from concurrent.futures import Future
 from types import SimpleNamespace
 from typing import Any
 
@@ -24,6 +25,7 @@ from docparser.sandbox.pool import Cancelled as ChildCancelled
 from docparser.sandbox.pool import JobHandle
 from docparser.settings import Settings
 from docparser.small_print.reading import SMALL_PRINT
+from docparser.vlm.client import Reply
 from docparser.worker import page_work, sent_pages, text_jobs
 from docparser.worker.baton import Baton
 from docparser.worker.messages import CountPages, JoinClientPages, JoinPages, ParsePage, PartOfPage, RunTask
@@ -115,6 +117,22 @@ def test_the_answer_says_what_the_page_is(parts: Any):
     assert json.loads(answer.entry) == {"prunedResult": {}, "markdown": {"text": "a", "images": {}}}
     assert parts.work.pixels == 0 and parts.task_of.request_id == "request-p5"
     assert [(job, what) for job, _, what, _ in parts.jobs] == [("read", "file: page 5: reading the VLM's answers")]
+
+
+@pytest.mark.parametrize(("engine", "going_on"), [("openvino", {1}), ("", {1, 2})])
+def test_a_page_goes_on_when_the_vlm_answers(parts: Any, engine: str, going_on: set[int]):
+    """Where a page is one call, the others of the worker wait for their turns."""
+
+    def answer(run: PageRun) -> None:
+        call: Future[Reply] = Future()
+        run.calling(call)
+        call.set_result(Reply("a"))
+
+    parts.layout_engine, parts.while_read = engine, answer
+    parts.work.expect(2)
+    parts.work.expect(1)
+    parts.work.do(RunTask(1, task()), lambda: None, [].append)
+    assert (parts.work.take_going_on(), parts.work.take_going_on()) == (going_on, set())
 
 
 @pytest.mark.parametrize("small_print", [False, True])

@@ -19,6 +19,7 @@ from docparser.worker.messages import (
     Answer,
     CancelTask,
     JoinPages,
+    PagesGoOn,
     ReadingEnded,
     ReadingIsSlow,
     Ready,
@@ -61,7 +62,11 @@ class Work:
         presence = SimpleNamespace(last_answer=5.0, last_loss=4.0)
         self.vlm = SimpleNamespace(limit=limit, presence=presence, counts={"calls": 3})
         self.layout_server: Any = None
+        self.going_on: list[frozenset[int]] = []
         self.done: Callable[..., object] = lambda run, on_waiting, report: f"answer {run.number}"
+
+    def take_going_on(self) -> frozenset[int]:
+        return self.going_on.pop(0) if self.going_on else frozenset()
 
     def expect(self, number: int) -> None:
         self.told.append(("expect", number))
@@ -96,8 +101,8 @@ def sent(runner: Any) -> list[Any]:
         (lambda runner: (runner._running.update({1, 2, 3}), runner._apart.add(2)), True),
         (lambda runner: setattr(runner._work, "pixels", 999_999), True),
         (lambda runner: setattr(runner._work, "pixels", 1_000_000), False),
-        (lambda runner: vars(runner._work.vlm.limit).update(waiting=32), True),
-        (lambda runner: vars(runner._work.vlm.limit).update(waiting=33), False),
+        (lambda runner: vars(runner._work.vlm.limit).update(waiting=8), True),
+        (lambda runner: vars(runner._work.vlm.limit).update(waiting=9), False),
         (lambda runner: vars(runner._work.vlm.limit).update(waiting=40, limit=40), True),
         (lambda runner: vars(runner._work.vlm.limit).update(waiting=41, limit=40), False),
     ],
@@ -179,6 +184,7 @@ def test_a_document_that_is_slow_leaves_room_until_it_is_read(runner: Any):
 def test_the_state_of_what_it_waits_for_is_sent_when_it_changes(runner: Any, monkeypatch: pytest.MonkeyPatch):
     looks, again = [], []
     runner._requested = True
+    runner._work.going_on = [frozenset({1, 4}), frozenset(), frozenset({4})]
 
     class Ended(Exception):
         pass
@@ -196,7 +202,9 @@ def test_the_state_of_what_it_waits_for_is_sent_when_it_changes(runner: Any, mon
     with pytest.raises(Ended):
         runner._report()
     assert sent(runner) == [
+        PagesGoOn(frozenset({1, 4})),
         ServersState(1, 0, 8, 5.0, 4.0, {"calls": 3}),
+        PagesGoOn(frozenset({4})),
         ServersState(1, 0, 8, 5.0, 4.0, {"calls": 3, "cpu": 2}, "refused"),
     ]
     assert again == [1], "a server that is away may be back"
