@@ -76,7 +76,8 @@ def prune(value: Any) -> Any:
 def encode_jpeg(image: Image.Image | np.ndarray, max_side: int) -> str:
     """A PIL image, or uint8 ``[height, width, 3]`` with blue first, as base64 JPEG of at most ``max_side`` pixels."""
     if isinstance(image, Image.Image):
-        image = np.asarray(image.convert("RGB"))[:, :, ::-1]
+        # A reversed view would take fifteen times as long to copy.
+        image = cv2.cvtColor(np.asarray(image.convert("RGB")), cv2.COLOR_RGB2BGR)
     height, width = image.shape[:2]
     factor = max_side / max(height, width)
     if factor < 1:

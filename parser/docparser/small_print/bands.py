@@ -11,6 +11,7 @@ from __future__ import annotations
 import dataclasses
 import math
 
+import cv2
 import numpy as np
 from PIL import Image
 
@@ -151,7 +152,7 @@ def _enlarged(question: Question, cut: Image.Image, scale: float) -> Question:
 
 def picture_of(question: Question) -> Image.Image:
     """RGB."""
-    return Image.fromarray(np.ascontiguousarray(question.picture[:, :, ::-1]))
+    return Image.fromarray(cv2.cvtColor(question.picture, cv2.COLOR_BGR2RGB))
 
 
 def straightened(image: Image.Image) -> Image.Image:
@@ -170,7 +171,7 @@ def turned(image: Image.Image, degrees: float) -> Image.Image:
 def with_picture(question: Question, picture: Image.Image, least: int) -> Question:
     """The question about another picture, RGB. The VLM's own preprocessing enlarges: ``least`` says how many pixels it
     needs."""
-    pixels = np.ascontiguousarray(np.asarray(picture)[:, :, ::-1])
+    pixels = cv2.cvtColor(np.asarray(picture), cv2.COLOR_RGB2BGR)
     return dataclasses.replace(question, picture=pixels, least_pixels=min(least, question.most_pixels), quality=QUALITY)
 
 

@@ -3,9 +3,9 @@
 
     python -m docparser.worker.main CONNECTION SLOT JSON
 
-CONNECTION is the descriptor of its pipe, on which the settings come first; SLOT that of two doubles in shared memory.
-JSON has what is needed before: the worker's ``name``, the ``cache`` folder, ``level`` and ``format`` of the log, and
-``bounds`` of the text children, whose zygote is forked before the settings with their secrets are here.
+CONNECTION is the descriptor of its pipe, on which the settings come first; SLOT that of the memory of its
+``HolderSlot``. JSON has what is needed before: the worker's ``name``, the ``cache`` folder, ``level`` and ``format`` of
+the log, and ``bounds`` of the text children, whose zygote is forked before the settings with their secrets are here.
 """
 
 from __future__ import annotations
