@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -47,13 +46,9 @@ class Host:
             if line.lower().startswith(("flags", "features"))
             for flag in line.split()
         }
-        cores = len(os.sched_getaffinity(0))
-        quota, _, period = text(root / "sys/fs/cgroup/cpu.max").partition(" ")
-        if quota.isdigit() and period.isdigit():
-            cores = min(cores, max(1, int(quota) // int(period)))
         # Without such instructions bfloat16 is computed through float32, piece by piece: slower than float32 itself.
         dtype = "bfloat16" if flags & BFLOAT16_FLAGS else "float32"
-        return cls(cores, cgroup.memory(root) or 8 * GIB, dtype, INT8_FLAG in flags)
+        return cls(cgroup.cores(root), cgroup.memory(root) or 8 * GIB, dtype, INT8_FLAG in flags)
 
     def values(self) -> dict[str, Any]:
         """Argument or environment variable -> value, for everything that may be `derived`."""

@@ -18,6 +18,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import cgroup
+import parser_memory
 from bundle import readiness
 from bundle.environments.setup import ENVIRONMENTS
 from bundle.local_mode.settings import LocalSettings
@@ -32,13 +34,11 @@ if TYPE_CHECKING:
     from .progress import Display
 
 MESSAGE_EVERY_S = 15.0
-# The most of one parser, as its default has. It refuses more than 64.
-MOST_WORKERS = 16
 
 
-def workers(cores: int, share: int) -> int:
-    """PARSER_WORKERS for a parser that gets 1 / `share` of the cores."""
-    return min(MOST_WORKERS, max(1, cores // (2 * share)))
+def workers(cores: int, memory: int | None, share: int) -> int:
+    """PARSER_WORKERS for a parser that gets 1 / `share` of the cores and of the memory (bytes)."""
+    return parser_memory.default_workers(max(1, cores // share), memory and memory // share)
 
 
 async def start(stack: contextlib.AsyncExitStack, vlms: list[str], patience: float, display: Display) -> list[str]:
@@ -75,7 +75,7 @@ async def _spawn(
     values = LocalSettings.of(VALUES).values
     kept = {name: value for name, value in values.items() if not name.startswith("PARSER_API_KEY")}
     kept |= await asyncio.to_thread(model_at, vlm, kept)
-    own = {} if share == 1 else {"PARSER_WORKERS": str(workers(len(os.sched_getaffinity(0)), share))}
+    own = {} if share == 1 else {"PARSER_WORKERS": str(workers(cgroup.cores(), cgroup.memory(), share))}
     env = {
         **own,
         **kept,

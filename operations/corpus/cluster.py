@@ -37,7 +37,7 @@ def joined(address: str, cpus: int, *, dashboard: bool, lost: Callable[[], None]
         ray.init(address=address, **quiet)
     else:
         ray.init(
-            num_cpus=cpus or cores_for_readers(len(os.sched_getaffinity(0)), cgroup.memory()),
+            num_cpus=cpus or cores_for_readers(cgroup.cores(), cgroup.memory()),
             object_store_memory=OBJECT_STORE,
             include_dashboard=dashboard,
             _node_ip_address="127.0.0.1",

@@ -99,6 +99,28 @@ def test_what_the_kernel_ended_for_want_of_memory(tmp_path: Path, file: str, tex
     assert cgroup.oom_kills(tmp_path) == found
 
 
+@pytest.mark.parametrize(
+    ("files", "cores"),
+    [
+        ({}, 8),
+        ({"cpu.max": "max 100000"}, 8),
+        ({"cpu.max": "350000 100000"}, 3),
+        ({"cpu.max": "50000 100000"}, 1),
+        ({"cpu.max": "1600000 100000"}, 8),
+        ({"cpu/cpu.cfs_quota_us": "-1", "cpu/cpu.cfs_period_us": "100000"}, 8),
+        ({"cpu/cpu.cfs_quota_us": "200000", "cpu/cpu.cfs_period_us": "100000"}, 2),
+    ],
+)
+def test_cores_are_those_that_the_container_may_use(monkeypatch, tmp_path: Path, files: dict[str, str], cores: int):
+    """A quota leaves all cores to be seen."""
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(8)))
+    for name, text in files.items():
+        path = tmp_path / "sys/fs/cgroup" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text + "\n")
+    assert cgroup.cores(tmp_path) == cores
+
+
 def test_the_balancer_lists_every_replica():
     text = balancer.of_replicas(balancer.TEMPLATE.read_text(), [8100, 8101], 16)
     assert "    server replica-0 127.0.0.1:8100\n    server replica-1 127.0.0.1:8101\n" in text

@@ -8,6 +8,7 @@ import math
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from PIL import Image
@@ -21,9 +22,9 @@ from docparser.documents.reader import DocumentReader
 from docparser.documents.spool import Document
 from docparser.errors import InvalidDocument, NotReady
 from docparser.settings import Settings, variable
-from docparser.settings.pages import default_workers
 from docparser.weights import find_layout_model
 from docparser.worker import offline
+from parser_memory import default_workers
 from served_weights import layout
 from served_weights.manifest import is_demo
 from tests.support.processes import child_environment
@@ -43,10 +44,10 @@ class TestSettings:
         assert (settings.vlm_url, settings.workers) == ("http://vlm:9/v1", 3)
 
     @pytest.mark.parametrize(
-        ("cores", "workers", "threads"), [(1, 1, 1), (2, 2, 1), (4, 2, 2), (8, 4, 2), (32, 16, 2), (192, 16, 4)]
+        ("cores", "workers", "threads"), [(1, 1, 1), (2, 2, 1), (4, 2, 2), (8, 4, 2), (32, 16, 2), (192, 32, 4)]
     )
     def test_workers_and_threads_by_the_number_of_cores(self, monkeypatch, cores, workers, threads):
-        monkeypatch.setattr("os.sched_getaffinity", lambda process: range(cores))
+        monkeypatch.setattr("cgroup.cores", lambda: cores)
         monkeypatch.setattr("cgroup.memory", lambda: 1 << 40)
         settings = Settings()
         assert (settings.workers, settings.cpu_threads) == (workers, threads)
@@ -54,10 +55,31 @@ class TestSettings:
 
     @pytest.mark.parametrize(
         ("cores", "gibibytes", "workers"),
-        [(640, 24, 16), (640, 12, 4), (192, 10, 2), (640, 16, 10), (8, 24, 4), (1, 4, 1), (2, 6, 2), (640, None, 16)],
+        [
+            (640, 32, 32),
+            (640, 64, 32),
+            (640, 12, 4),
+            (192, 10, 2),
+            (640, 16, 10),
+            (8, 24, 4),
+            (1, 4, 1),
+            (2, 6, 2),
+            (640, None, 32),
+        ],
     )
     def test_no_more_workers_than_the_containers_memory_is_enough_for(self, cores, gibibytes, workers):
         assert default_workers(cores, gibibytes and gibibytes << 30) == workers
+
+    def test_a_worker_begins_as_many_whole_pages_as_it_may_have_calls(self, monkeypatch):
+        def pages(model: str, **settings: Any) -> int:
+            return Settings(vlm_model=model, **settings).pages_in_flight
+
+        assert pages("PaddleOCR-VL-1.6", workers=4) == pages("no such model", workers=4) == 24
+        assert [pages("HunyuanOCR", workers=workers) for workers in (4, 32, 64)] == [256, 64, 32]
+        assert pages("Qwen2-VL-2B-Instruct", workers=4, vlm_concurrency=400) == 100
+        assert pages("HunyuanOCR", workers=4, vlm_concurrency=2) == 1
+        monkeypatch.setenv("PARSER_PAGES_IN_FLIGHT", "7")
+        assert pages("HunyuanOCR", workers=4) == 7
 
     def test_empty_means_unset(self, monkeypatch):
         monkeypatch.setenv("PARSER_PORT", "")

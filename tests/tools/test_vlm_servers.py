@@ -28,10 +28,21 @@ pytestmark = [
 DOCUMENT = DATA / "handbook.pdf"
 
 
-@pytest.mark.parametrize(("cores", "share", "number"), [(2, 2, 1), (16, 2, 4), (640, 2, 16), (640, 32, 10)])
-def test_workers_of_a_share_of_the_cores(cores: int, share: int, number: int) -> None:
+@pytest.mark.parametrize(
+    ("cores", "gibibytes", "share", "number"),
+    [
+        (2, 8, 2, 1),
+        (2, 8, 4, 1),
+        (16, 64, 2, 4),
+        (640, 512, 2, 32),
+        (640, 512, 32, 10),
+        (640, 24, 2, 4),
+        (8, None, 2, 2),
+    ],
+)
+def test_workers_of_a_share_of_the_machine(cores: int, gibibytes: int | None, share: int, number: int) -> None:
     """On a node of 640 cores, too: a parser refuses more than 64."""
-    assert workers(cores, share) == number
+    assert workers(cores, gibibytes and gibibytes << 30, share) == number
 
 
 @pytest.fixture

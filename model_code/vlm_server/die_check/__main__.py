@@ -19,6 +19,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+import cgroup
 import thread_pools
 from npu_smi import device_numbers
 from tool_errors import FAILED, DeviceError, run
@@ -37,7 +38,7 @@ def environment(env: Mapping[str, str], place: int | None, folder: Path) -> dict
     logs = Path(env.get("STATE_DIR") or folder) / "ascend-log/die-check"
     own = {"ASCEND_WORK_PATH": folder, "ASCEND_CACHE_PATH": folder, "ASCEND_PROCESS_LOG_PATH": logs}
     found = {**env, **{name: str(path) for name, path in own.items()}, "TORCH_DEVICE_BACKEND_AUTOLOAD": "0"}
-    found |= thread_pools.environment(env, len(os.sched_getaffinity(0)))
+    found |= thread_pools.environment(env, cgroup.cores())
     found.pop("ASCEND_RT_VISIBLE_DEVICES", None)
     return found if place is None else {**found, "ASCEND_RT_VISIBLE_DEVICES": str(place)}
 

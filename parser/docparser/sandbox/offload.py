@@ -14,10 +14,11 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, BinaryIO
 
+import cgroup
 from docparser.errors import SpoolFull
 from docparser.sandbox.pool import ChildPool, JobHandle
 from docparser.sandbox.process import Bounds, Reach, Zygote
-from docparser.settings import Settings, cores
+from docparser.settings import Settings
 
 # Writes a job's input, in a thread; returns the files and folders that the job opens by their paths.
 Fill = Callable[[BinaryIO], Iterable[str]]
@@ -33,7 +34,7 @@ class Offload:
         self._turns: weakref.WeakValueDictionary[str, asyncio.Semaphore] = weakref.WeakValueDictionary()
         self._at_work: Counter[str] = Counter()
         self._folder = settings.spool_dir
-        self._pool = ChildPool(lambda: Zygote.spawn(jobs), quick=max(1, min(cores(), most // 2)), most=most)
+        self._pool = ChildPool(lambda: Zygote.spawn(jobs), quick=max(1, min(cgroup.cores(), most // 2)), most=most)
         self._threads = ThreadPoolExecutor(most, thread_name_prefix="offload")
 
     def start(self) -> None:

@@ -8,10 +8,10 @@ from pydantic import AliasChoices, Field, ValidationError
 from docparser.settings.base import REPOSITORY
 from docparser.settings.jobs import CallbackSettings, JobSettings
 from docparser.settings.models import ModelSettings
-from docparser.settings.pages import PageSettings, cores
+from docparser.settings.pages import PageSettings
 from docparser.settings.requests import ClientSettings, RequestSettings, TraceSettings
 
-__all__ = ["REPOSITORY", "Settings", "cores", "variable", "wrong"]
+__all__ = ["REPOSITORY", "Settings", "variable", "wrong"]
 
 
 class Settings(

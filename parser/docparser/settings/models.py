@@ -9,7 +9,7 @@ from typing import Any
 from pydantic import AliasChoices, Field, field_validator
 
 from docparser.settings.base import REPOSITORY, SettingsGroup
-from served_weights.catalog import DEFAULT_FILE
+from served_weights.catalog import DEFAULT_FILE, Model
 from served_weights.settings import WeightSettings
 from served_weights.vlm import named
 from tool_errors import UsageError
@@ -169,11 +169,17 @@ class ModelSettings(SettingsGroup):
         return tuple(dict.fromkeys((self.vlm_url, *filter(None, self.vlm_further_urls.split(",")))))
 
 
-def _served_name(known: dict[str, Any]) -> str:
-    """The name that the launcher gives the model that the fields so far lead to; what is wrong with them is said when
-    the weights are looked for."""
+def model_of(known: dict[str, Any]) -> Model | None:
+    """The model that the fields so far lead to. None where one of them is wrong, which is said when the weights are
+    looked for."""
     fields = ("models_dir", "hardware", "vlm_model", "models_config")
     try:
-        return named(WeightSettings(**{name: known[name] for name in fields}))[0].served_name
+        return named(WeightSettings(**{name: known[name] for name in fields}))[0]
     except (KeyError, UsageError):
-        return "PaddleOCR-VL-0.9B"
+        return None
+
+
+def _served_name(known: dict[str, Any]) -> str:
+    """The name that the launcher gives the model."""
+    model = model_of(known)
+    return model.served_name if model else "PaddleOCR-VL-0.9B"

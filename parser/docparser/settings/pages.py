@@ -3,26 +3,18 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
+from typing import Any
 
 from pydantic import Field, field_validator
 
 import cgroup
 import parser_memory
 from docparser.settings.base import SettingsGroup
+from docparser.settings.models import model_of
+from served_weights.layout import has_one
 
-
-def cores() -> int:
-    """The number of cores that this process may run on."""
-    return len(os.sched_getaffinity(0))
-
-
-def default_workers(cores: int, memory: int | None) -> int:
-    """``memory``: bytes that this container may use, None where that is unknown. Two are started whatever it is."""
-    few = min(2, cores)
-    fit = parser_memory.most_workers(memory) if memory else cores
-    return max(few, min(16, cores // 2, fit))
+PAGES_IN_FLIGHT, MOST_PAGES_IN_FLIGHT = 24, 256
 
 
 def default_threads(cores: int, workers: int) -> int:
@@ -30,22 +22,34 @@ def default_threads(cores: int, workers: int) -> int:
     return min(4, max(1, cores // workers))
 
 
+def default_pages_in_flight(known: dict[str, Any]) -> int:
+    """A page that is read whole is one call, so its worker begins as many as it may have calls."""
+    model = model_of(known)
+    if model is None or has_one(model) or not {"workers", "vlm_concurrency"} <= known.keys():
+        return PAGES_IN_FLIGHT
+    return max(1, min(MOST_PAGES_IN_FLIGHT, known["vlm_concurrency"] // known["workers"]))
+
+
 class PageSettings(SettingsGroup):
     workers: int = Field(
-        default_factory=lambda: default_workers(cores(), cgroup.memory()),
+        default_factory=lambda: parser_memory.default_workers(cgroup.cores(), cgroup.memory()),
         ge=1,
         le=64,
         description="Worker processes (0.7 GiB each); one page at a time has the CPU in each. Default: half the cores, "
-        "at most 16 and as many as the memory is enough for (PARSER_MEM_LIMIT); with two cores, two.",
+        "at most 32 and as many as the memory is enough for (PARSER_MEM_LIMIT); with two cores, two.",
     )
     cpu_threads: int = Field(
-        default_factory=lambda known: default_threads(cores(), known.get("workers", 1)),
+        default_factory=lambda known: default_threads(cgroup.cores(), known.get("workers", 1)),
         ge=1,
         le=64,
         description="Threads of the layout model, per worker. Default: the worker's share of the cores, 4 at most.",
     )
     pages_in_flight: int = Field(
-        default=24, ge=1, le=256, description="Pages that a worker has begun; all but one wait for the VLM."
+        default_factory=default_pages_in_flight,
+        ge=1,
+        le=MOST_PAGES_IN_FLIGHT,
+        description="Pages that a worker has begun; all but one wait for the VLM. Default: 24; where the VLM reads "
+        "whole pages, the worker's share of PARSER_VLM_CONCURRENCY, 256 at most.",
     )
     bulk_share: float = Field(
         default=0.1,
