@@ -83,6 +83,10 @@ class PageWork:
         if call := self._calls.get(number):
             call.cancel()
 
+    def take_going_on(self) -> frozenset[int]:
+        """A page has one block, after which it ends."""
+        return frozenset()
+
     def do(self, run, on_waiting, report):
         number, task = run.number, run.task
         if isinstance(task, CountPages):
