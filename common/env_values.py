@@ -7,6 +7,7 @@ import difflib
 import ipaddress
 import re
 from collections.abc import Collection, Mapping
+from urllib.parse import urlsplit
 
 from tool_errors import UsageError
 
@@ -69,6 +70,18 @@ def is_loopback(address: str) -> bool:
         return ipaddress.ip_address(address.strip("[]")).is_loopback
     except ValueError:
         return address == "localhost"
+
+
+def open_at(address: str, public_url: str = "") -> str:
+    """Where others than this machine's users reach a service that listens on ``address``: there, or under the name in
+    ``public_url``, for which a proxy asks the service on loopback. Empty: nowhere."""
+    if not is_loopback(address):
+        return address
+    try:
+        name = urlsplit(public_url).hostname or "PUBLIC_URL"
+    except ValueError:
+        name = "PUBLIC_URL"
+    return name if public_url and not is_loopback(name) else ""
 
 
 def is_link(name: str, value: str) -> bool:

@@ -169,6 +169,13 @@ class TestFiles:
         ring.look()
         assert ring and not ring.find("one")
 
+    @pytest.mark.parametrize("text", ["", "# sha256:0 revoked\n"])
+    def test_an_emptied_file_opens_nothing_after_a_restart_either(self, text, tmp_path, caplog):
+        (tmp_path / "api_keys").write_text(text)
+        assert KeyRing.of(Settings(data_dir=tmp_path)), "the file of our own command"
+        assert "nobody may ask" in caplog.text
+        assert KeyRing.of(Settings(data_dir=tmp_path / "none", api_keys_file=tmp_path / "api_keys"))
+
     def test_the_first_key_closes_an_open_service(self, tmp_path):
         settings = Settings(data_dir=tmp_path)
         ring = KeyRing.of(settings)

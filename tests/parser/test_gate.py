@@ -165,6 +165,17 @@ class TestAddresses:
         assert KeyRing.of(Settings(bind=address, api_keys=ENTRY))
         assert not KeyRing.of(Settings(bind=address, auth="off"))
 
+    @pytest.mark.parametrize("url", ["https://ocr.example.org/base", "http://10.0.0.5:8080", "https://:443"])
+    def test_behind_a_proxy_the_public_address_counts(self, url):
+        """The service itself listens on loopback."""
+        with pytest.raises(NotReady, match="PARSER_AUTH=off"):
+            KeyRing.of(Settings(public_url=url))
+        assert KeyRing.of(Settings(public_url=url, api_keys=ENTRY))
+        assert not KeyRing.of(Settings(public_url=url, auth="off"))
+
+    def test_a_public_address_on_loopback_opens_nothing(self):
+        assert not KeyRing.of(Settings(public_url="http://localhost:8080/parser"))
+
     def test_in_a_container_the_published_address_counts(self):
         assert not KeyRing.of(Settings(bind="0.0.0.0", published_address="127.0.0.1"))
         with pytest.raises(NotReady, match="192.168.1.5"):

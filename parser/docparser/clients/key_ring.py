@@ -15,7 +15,7 @@ from pathlib import Path
 from docparser.clients.keys import Key, digest, parse_entry
 from docparser.errors import NotReady
 from docparser.settings import Settings
-from env_values import is_loopback
+from env_values import open_at
 
 log = logging.getLogger(__name__)
 
@@ -30,7 +30,8 @@ def own_file(settings: Settings) -> Path:
 
 
 class KeyRing:
-    """A ring that ever had a key asks for keys from then on: an emptied file revokes them and opens nothing."""
+    """A ring with a key or a file asks for keys from then on: an emptied file revokes them and opens nothing, also after a
+    restart."""
 
     def __init__(self, listed: str = "", required_file: Path | None = None, optional_file: Path | None = None) -> None:
         """``listed`` are entries that commas divide. Raises NotReady if an entry is wrong or a file is missing."""
@@ -39,7 +40,7 @@ class KeyRing:
         self._files = [path for path in dict.fromkeys((required_file, optional_file)) if path is not None]
         self._stamps = self._look()
         self._keys, self._clients = _index(self._read())
-        self._asks = bool(self._keys)
+        self._asks = bool(self._keys) or any(self._stamps)
 
     @classmethod
     def of(cls, settings: Settings) -> KeyRing:
@@ -47,13 +48,15 @@ class KeyRing:
         if settings.auth == "off":
             return cls()
         ring = cls(settings.api_keys, settings.api_keys_file, own_file(settings))
-        address = settings.published_address or settings.bind
-        if not ring and not is_loopback(address):
+        address = open_at(settings.published_address or settings.bind, settings.public_url)
+        if address and not ring.keys():
             raise NotReady(
                 f"The service would be open to everyone who can reach {address}: make a key with `python -m "
                 "docparser.api_keys make`, or set PARSER_API_KEYS or PARSER_API_KEYS_FILE, or PARSER_AUTH=off if "
                 "something in front of it asks for keys"
             )
+        if ring and not ring.keys():
+            log.warning("nobody may ask, because the file of keys has none: make a key, or remove the file and restart")
         return ring
 
     def __bool__(self) -> bool:
@@ -91,7 +94,7 @@ class KeyRing:
         except NotReady as exc:
             log.error("the keys stay as they were: %s", exc)
             return
-        self._asks = self._asks or bool(self._keys)
+        self._asks = self._asks or bool(self._keys) or any(stamps)
         log.info("keys were read again: %d", len(self._keys))
 
     def _look(self) -> list[Stamp]:

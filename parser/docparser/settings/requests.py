@@ -85,7 +85,7 @@ class ClientSettings(SettingsGroup):
         default="",
         repr=False,
         description="Entries of keys, comma-separated; a command keeps them in a file instead (docs/secure.md#keys-"
-        "quotas-and-the-audit-log). Keys are needed if PARSER_BIND is not loopback.",
+        "quotas-and-the-audit-log). Keys are needed if PARSER_BIND or PUBLIC_URL is not loopback.",
     )
     api_keys_file: Path | None = Field(default=None, description="The same, one per line; changes count at once.")
     allowed_hosts: str = Field(
