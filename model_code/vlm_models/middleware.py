@@ -2,8 +2,9 @@
 """What of vLLM's API is open: ``vllm serve --middleware vlm_models.middleware.ChatOnly``.
 
 Chat completions, with the fields that reading documents needs (``fields``), and with as many pixels at once as the
-operator allows (``pixels``). vLLM 0.11.1 lets requests of other kinds stop its engine (tried): POST /v1/completions
-with ``"prompt": [-1]`` reaches the embedding lookup as it is.
+operator allows (``pixels``); nothing for web pages, which vLLM would answer from any origin. It alone asks for a key:
+the launcher keeps keys from vLLM, which would log them. vLLM 0.11.1 lets requests of other kinds stop its engine
+(tried): POST /v1/completions with ``"prompt": [-1]`` reaches the embedding lookup as it is.
 """
 
 from __future__ import annotations
@@ -32,6 +33,9 @@ VERSION = re.compile(r"PaddleOCR-VL(?:-([\d.]+))?-0\.9B")
 # Families that answer a text alone, too.
 TALKS = frozenset({"qwen2_vl"})
 POST_PATHS = frozenset({"/v1/chat/completions"})
+READS = frozenset({"GET", "HEAD", "OPTIONS"})
+# Below them reading needs the key too, as in vLLM; health and metrics need none.
+GUARDED = ("/v1", "/v2", "/inference")
 MAX_BODY_BYTES = 128 * 1024 * 1024
 # Bodies of all requests that are in work. vLLM keeps three or four times as much: the texts, the images' bytes.
 MAX_BODIES_BYTES = 4 * MAX_BODY_BYTES
@@ -59,9 +63,22 @@ class ChatOnly:
         self.bodies = 0  # bytes
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http" or scope["method"] in ("GET", "HEAD", "OPTIONS"):
+        if scope["type"] == "websocket":  # 0.23.0 has some
+            await send({"type": "websocket.close", "code": 1008})
+            return
+        if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
+        try:
+            check_origin(scope.get("headers", ()))
+            if scope["method"] in READS and scope["path"].removeprefix(scope.get("root_path", "")).startswith(GUARDED):
+                check_key(scope.get("headers", ()), self.key_digests)
+        except Refusal as refusal:
+            await answer(refusal, send)
+            return
+        await (self.app if scope["method"] in READS else self.chat)(scope, receive, send)
+
+    async def chat(self, scope: Message, receive: Receive, send: Send) -> None:
         held = Body(self)
         try:
             check_path(scope["method"], scope["path"])
@@ -149,9 +166,15 @@ def check_path(method: str, path: str) -> None:
         raise Refusal(404, f"{method} {path} is not open on this server; use POST /v1/chat/completions")
 
 
+def check_origin(headers: Iterable[tuple[bytes, bytes]]) -> None:
+    """Raises Refusal for what a browser sends for a web page. On loopback no key is needed, so any page that a user of
+    this machine opens could use the server."""
+    if any(name == b"origin" for name, _ in headers):
+        raise Refusal(403, "Origin: web pages may not call this server; call the parser, or this server from a program")
+
+
 def check_key(headers: Iterable[tuple[bytes, bytes]], digests: tuple[str, ...]) -> None:
-    """Raises Refusal for who has none of the keys, as vLLM does, which is asked only behind this middleware: no body is
-    read and nothing is fetched for him."""
+    """Raises Refusal for who has none of the keys, in vLLM's words: no body is read and nothing is fetched for him."""
     said = next((value for name, value in headers if name == b"authorization"), b"").decode("latin-1")
     scheme, _, key = said.partition(" ")
     digest = hashlib.sha256(key.encode()).hexdigest()
@@ -220,7 +243,13 @@ def replay(body: bytes, receive: Receive) -> Receive:
 
 
 async def answer(refusal: Refusal, send: Send) -> None:
-    kinds = {404: "NotFoundError", 408: "RequestTimeout", 413: "RequestEntityTooLarge", 503: "ServiceUnavailable"}
+    kinds = {
+        403: "Forbidden",
+        404: "NotFoundError",
+        408: "RequestTimeout",
+        413: "RequestEntityTooLarge",
+        503: "ServiceUnavailable",
+    }
     kind = kinds.get(refusal.status, "BadRequestError")
     error = {"message": str(refusal), "type": kind, "param": None, "code": refusal.status}
     content = json.dumps({"error": str(refusal) if refusal.status == 401 else error}).encode()

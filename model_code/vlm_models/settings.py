@@ -57,8 +57,8 @@ def in_int8(env: Mapping[str, str]) -> bool:
 class RequestSettings:
     """pixels_in_flight: of decoded images that the API server holds at once, over all requests; media_hosts: from which
     images and videos are fetched for a request that gives their address. The launcher says served_names, those of the
-    loaded model, its family, and key_digests: SHA-256 in hex of the keys that vLLM takes. Where nobody says them, vLLM
-    alone checks a request's model and key."""
+    loaded model, its family, and key_digests: SHA-256 in hex of the keys, of which a request needs one. Where nobody
+    says them, vLLM alone checks a request's model, and asks for keys of its own."""
 
     pixels_in_flight: int = DEFAULT_MEGAPIXELS * 1_000_000
     media_hosts: frozenset[str] = frozenset()

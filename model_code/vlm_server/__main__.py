@@ -17,12 +17,12 @@ from served_weights.vlm import find_vlm
 from tool_errors import UsageError, with_place
 
 from .banner import choice, demo_banner
-from .command import build_command, build_environment, check_dtype, max_num_seqs
+from .command import GATE, build_command, build_environment, check_dtype, max_num_seqs
 from .die_memory import check_graphs_of_a_die, fit_to_die, share_of_a_replica
 from .host import Host
 from .serving import Serving, check_graphs, check_precision, running_stack
 from .settings import Settings
-from .words import keys, last_value, served_names
+from .words import keys, served_names, without
 
 
 def main(arguments: list[str]) -> int:
@@ -59,22 +59,26 @@ def main(arguments: list[str]) -> int:
                 check_graphs_of_a_die(settings, command, weights, stack)
             command = fit_to_die(settings, command, weights, npu_smi.least_memory())
             command = share_of_a_replica(settings, command, stack)
+        env = build_environment(settings, serving, weights, os.environ)
+        known = keys(command, env)
+        if GATE in command:  # it asks for the key; vLLM would log its own, and the list of processes would show it
+            command = without(command, "--api-key")
+            env.pop("VLLM_API_KEY", None)
         if options.print_command:
             print(shlex.join(command))
             return 0
         if count := verify(weights.path, settings.state_dir):
             print(f"weights: {count} files of {weights.path} agree with their manifest", file=sys.stderr, flush=True)
         if options.check:
-            asked_by = {"model": served_names(command)[0], "api_key": last_value(command, "--api-key")}
+            asked_by = {"model": served_names(command)[0], "api_key": known[0] if known else None}
             entry = None if weights.demo else weights.model.name
             print(json.dumps({**asked_by, "max_num_seqs": max_num_seqs(command), "entry": entry}))
             return 0
-        env = build_environment(settings, serving, weights, os.environ)
         family = serving.models[weights.model.name].family
         told = {
             "VLM_SERVED_NAMES": ",".join(served_names(command)),
             "VLM_FAMILY": family,
-            "VLM_KEY_DIGESTS": ",".join(hashlib.sha256(key.encode()).hexdigest() for key in keys(command, env)),
+            "VLM_KEY_DIGESTS": ",".join(hashlib.sha256(key.encode()).hexdigest() for key in known),
         }
         try:
             os.execve(command[0], command, env | told)

@@ -19,6 +19,8 @@ from .serving import Serving
 from .settings import Settings
 from .words import last_value, means, whole
 
+# The middleware that asks for keys, as models.yaml names it.
+GATE = "vlm_models.middleware.ChatOnly"
 # vllm-ascend's own settings.
 ADDED = "--additional-config"
 

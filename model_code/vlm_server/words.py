@@ -78,6 +78,17 @@ def number(command: Sequence[str], argument: str, otherwise: float) -> float:
     return float(match[1]) * UNITS[match[2]]
 
 
+def without(command: Sequence[str], argument: str) -> list[str]:
+    """The command line without an argument that takes several words, wherever it stands, and without those words."""
+    kept: list[str] = []
+    taking = False
+    for word in command:
+        taking = means(word, [argument]) or (taking and not word.startswith("-"))
+        if not taking:
+            kept.append(word)
+    return kept
+
+
 def values(command: Sequence[str], argument: str) -> list[str]:
     """What stands behind the last `argument` of a command line, of one that takes several words."""
     found: list[str] = []
@@ -99,5 +110,5 @@ def served_names(command: Sequence[str]) -> list[str]:
 
 
 def keys(command: Sequence[str], env: Mapping[str, str]) -> list[str]:
-    """The keys of which vLLM wants one; none where it asks for none."""
+    """The keys of which a request needs one; none where it needs none."""
     return [key for key in values(command, "--api-key") or [env.get("VLLM_API_KEY", "")] if key]

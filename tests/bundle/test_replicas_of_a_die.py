@@ -274,6 +274,41 @@ def test_the_launcher_asks_for_the_die(
             assert main(["--print-command"]) == 2 and f"{check} refuses" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("name", "value", "asked_for"),
+    [("VLM_ARGS", "--api-key first other --max-num-seqs 7", ["first", "other"]), ("VLLM_API_KEY", "first", ["first"])],
+)
+def test_keys_reach_the_middleware_as_digests_and_vllm_not_at_all(
+    name: str, value: str, asked_for: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys
+):
+    """vLLM logs its arguments, and every user of a machine sees those of a process."""
+    make_weights(tmp_path / "PaddleOCR-VL")
+    for known, text in {"HARDWARE": "cpu", "MODELS_DIR": str(tmp_path), "VLM_MODEL": "", name: value}.items():
+        monkeypatch.setenv(known, text)
+    became: list[tuple[list[str], dict[str, str]]] = []
+    monkeypatch.setattr(os, "execve", lambda program, command, env: became.append((command, env)))
+    main([])
+    ((command, env),) = became
+    assert env["VLM_KEY_DIGESTS"] == ",".join(hashlib.sha256(key.encode()).hexdigest() for key in asked_for)
+    assert not {"--api-key", "first", "other"} & set(command) and "VLLM_API_KEY" not in env
+    assert (command[-2:] == ["--max-num-seqs", "7"]) == (name == "VLM_ARGS")
+    capsys.readouterr()
+    assert main(["--print-command"]) == 0 and "first" not in capsys.readouterr().out
+    assert main(["--check"]) == 0 and json.loads(capsys.readouterr().out)["api_key"] == "first", "for the watchdog"
+
+
+def test_without_the_middleware_vllm_keeps_its_keys(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    make_weights(tmp_path / "PaddleOCR-VL")
+    config = (ROOT / "config/models.yaml").read_text().replace("vlm_models.middleware.ChatOnly", "site.Middleware")
+    (tmp_path / "models.yaml").write_text(config)
+    told = {"HARDWARE": "cpu", "MODELS_DIR": str(tmp_path), "MODELS_CONFIG": str(tmp_path / "models.yaml")}
+    for name, text in {**told, "VLM_MODEL": "", "VLM_ARGS": "--api-key first"}.items():
+        monkeypatch.setenv(name, text)
+    assert main(["--print-command"]) == 0 and "--api-key first" in capsys.readouterr().out
+
+
 def test_the_check_names_the_entry_that_the_container_settles_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):
@@ -288,10 +323,6 @@ def test_the_check_names_the_entry_that_the_container_settles_on(
     monkeypatch.setenv("VLM_ARGS", "--served-model-name mine yours --api-key=first")
     assert main(["--check"]) == 0
     assert json.loads(capsys.readouterr().out) == found | {"model": "mine", "api_key": "first"}
-    became: list[dict[str, str]] = []
-    monkeypatch.setattr(os, "execve", lambda program, command, env: became.append(env))
-    main([])
-    assert became[0]["VLM_KEY_DIGESTS"] == hashlib.sha256(b"first").hexdigest(), "for the middleware"
     monkeypatch.delenv("VLM_ARGS")
     monkeypatch.setenv("MODELS_DIR", str(ROOT / "models"))
     assert main(["--check"]) == 0 and json.loads(capsys.readouterr().out)["entry"] is None, "the demo weights"

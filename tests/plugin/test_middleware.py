@@ -16,7 +16,7 @@ from tests.plugin.gate import BOMB, CHAT, Exchange, Vllm, ask
 from tests.support.wait import WAIT_S
 from vlm_models import middleware
 from vlm_models.middleware import ChatOnly
-from vlm_server.words import keys, served_names
+from vlm_server.words import keys, served_names, without
 
 
 @pytest.mark.parametrize(
@@ -101,6 +101,8 @@ def test_the_launcher_knows_the_keys(words: list[str], found: list[str]):
     """As vLLM takes them: VLLM_API_KEY where the command line has none."""
     assert keys(["serve", *words], {"VLLM_API_KEY": "e"}) == found
     assert keys(["serve"], {}) == []
+    kept = without(["serve", *words], "--api-key")
+    assert kept == (["serve", "--port", "1"] if "--port" in words else ["serve"])
 
 
 @pytest.mark.parametrize(
@@ -128,6 +130,41 @@ def test_who_has_no_key_is_answered_before_a_body_is_read(said: str | None, stat
     if status != 200:
         assert json.loads(exchange.sent[1]["body"]) == {"error": "Unauthorized"}, "vLLM's words"
     assert ask(method="GET", path="/health")[0].status == 200
+
+
+@pytest.mark.parametrize("method", ["GET", "HEAD"])
+def test_lists_need_the_key_too_and_health_does_not(method: str, monkeypatch: pytest.MonkeyPatch):
+    """vLLM itself knows no key."""
+    monkeypatch.setenv("VLM_KEY_DIGESTS", hashlib.sha256(b"first").hexdigest())
+    for path in ("/v1/models", "/v1/responses/1"):
+        assert ask(method=method, path=path)[0].status == 401
+        assert ask(method=method, path=path, authorization="Bearer first")[0].status == 200
+    for path in ("/health", "/metrics"):
+        assert ask(method=method, path=path)[0].status == 200
+
+
+@pytest.mark.parametrize(
+    ("method", "path"), [("POST", CHAT), ("OPTIONS", CHAT), ("GET", "/v1/models"), ("HEAD", "/health"), ("DELETE", "/")]
+)
+def test_no_web_page_is_answered(method: str, path: str):
+    sent = json.dumps(body(image_part(BOMB))).encode()
+    for origin in ("https://example.org", "null", "http://127.0.0.1:8000"):
+        exchange, arrived = ask(sent, method=method, path=path, origin=origin)
+        assert exchange.status == 403 and exchange.message.startswith("Origin: ") and not arrived
+        assert not any(name.startswith(b"access-control") for name in exchange.headers)
+
+
+def test_no_websocket_is_opened():
+    vllm, sent = Vllm(), list[Any]()
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    async def receive() -> Any:
+        return {"type": "websocket.connect"}
+
+    asyncio.run(ChatOnly(vllm)({"type": "websocket", "path": "/v1/realtime", "headers": []}, receive, send))
+    assert [message["type"] for message in sent] == ["websocket.close"] and not vllm.headers
 
 
 @pytest.mark.parametrize("content", ["OCR:", [], ["OCR:"], [text_part()], None])

@@ -18,6 +18,10 @@ SECRET_NAME = re.compile(
 USER_PART = re.compile(r"[a-z][a-z0-9+.-]*://(?:[^:@]*:)?(?P<password>.+)@", re.DOTALL)
 # A value shorter than this is no secret, and removing it everywhere would make the texts unreadable.
 SHORTEST = 6
+NAMED = (
+    r"[\"']?\b[A-Za-z0-9_-]*(?i:key|token|secret|password|passwd|credential|authorization|cookie)"
+    r"[A-Za-z0-9_-]*[\"']?\s*[=:]\s*"
+)
 PATTERNS = (
     # The user part of an address: scheme://user:password@host
     re.compile(r"(?P<keep>\b[a-z][a-z0-9+.-]*://)[^/\s@\"']+@"),
@@ -25,13 +29,14 @@ PATTERNS = (
     re.compile(r"(?P<keep>\b[a-z][a-z0-9+.-]*://)[^/\s@:\"']*:[^\s\"']*@"),
     re.compile(r"(?P<keep>(?i:\b(?:bearer|basic)\s+))[A-Za-z0-9._~+/=-]{6,}"),
     re.compile(r"(?P<keep>\bsha256:)[0-9a-f]{64}\b(?!\s*digest)"),
-    # NAME=value, NAME: value and "NAME": "value", where NAME says that it is a secret.
+    # NAME=value, NAME: value and "NAME": "value", where NAME says that it is a secret; and NAME: ['value', ...].
+    re.compile(rf"(?P<keep>{NAMED})\[\s*[\"'][^\]]{{0,2000}}\]"),
+    re.compile(rf"(?P<keep>{NAMED}[\"']?)(?!\s|[\"']|null\b|None\b|\$\{{)[^\s\"',}}]+"),
+    # A program's words, in a list of processes or in VLM_ARGS: --api-key value another
     re.compile(
-        r"(?P<keep>[\"']?\b[A-Za-z0-9_-]*(?i:key|token|secret|password|passwd|credential|authorization|cookie)"
-        r"[A-Za-z0-9_-]*[\"']?\s*[=:]\s*[\"']?)(?!\s|[\"']|null\b|None\b|\$\{)[^\s\"',}]+"
+        r"(?P<keep>--[A-Za-z0-9-]*(?:key|token|secret|password)[A-Za-z0-9-]*(?:=|[\"']?[\s,]+)[\"']?)(?!-)[^\s\"',]+"
+        r"(?:[\"']?[ \t,]+[\"']?(?!-)[^\s\"',]+)*"
     ),
-    # A program's words, in a list of processes or in VLM_ARGS: --api-key value
-    re.compile(r"(?P<keep>--[A-Za-z0-9-]*(?:key|token|secret|password)[A-Za-z0-9-]*[\"']?[\s,]+[\"']?)(?!-)[^\s\"',]+"),
     # A signed address of a result opens it for everyone.
     re.compile(r"(?P<keep>[?&](?:signature|sig|token|key|expires)=)[^\s&\"']+"),
     re.compile(r"(?P<keep>/api/v2/ocr/results/[^/\s\"']+/)[^/\s\"'…]+"),
