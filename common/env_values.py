@@ -72,16 +72,19 @@ def is_loopback(address: str) -> bool:
         return address == "localhost"
 
 
-def open_at(address: str, public_url: str = "") -> str:
-    """Where others than this machine's users reach a service that listens on ``address``: there, or under the name in
-    ``public_url``, for which a proxy asks the service on loopback. Empty: nowhere."""
+def open_to(address: str, public_url: str = "", origins: Collection[str] = ()) -> str:
+    """Who else than this machine's users may use a service without keys that listens on ``address``; empty: nobody. For
+    ``public_url`` a proxy asks it on loopback. Where ``origins`` has ``*``, these users' browsers ask it for any page.
+    """
     if not is_loopback(address):
-        return address
+        return f"everyone who can reach {address}"
     try:
         name = urlsplit(public_url).hostname or "PUBLIC_URL"
     except ValueError:
         name = "PUBLIC_URL"
-    return name if public_url and not is_loopback(name) else ""
+    if public_url and not is_loopback(name):
+        return f"everyone who can reach {name}"
+    return "every web page, because PARSER_ALLOWED_ORIGINS has *" if "*" in origins else ""
 
 
 def is_link(name: str, value: str) -> bool:

@@ -173,6 +173,12 @@ class TestAddresses:
         assert KeyRing.of(Settings(public_url=url, api_keys=ENTRY))
         assert not KeyRing.of(Settings(public_url=url, auth="off"))
 
+    def test_pages_of_every_origin_need_keys_on_loopback_too(self):
+        with pytest.raises(NotReady, match="every web page, because PARSER_ALLOWED_ORIGINS has"):
+            KeyRing.of(Settings(allowed_origins="*"))
+        assert KeyRing.of(Settings(allowed_origins="*", api_keys=ENTRY))
+        assert not KeyRing.of(Settings(allowed_origins="https://app.example.org"))
+
     def test_a_public_address_on_loopback_opens_nothing(self):
         assert not KeyRing.of(Settings(public_url="http://localhost:8080/parser"))
 

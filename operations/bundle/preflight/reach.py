@@ -12,7 +12,7 @@ import declared_settings
 from bundle.compose import project
 from bundle.compose.images import PARSER
 from bundle.preflight.machine import AS_ROOT, Finding, Machine, passed
-from env_values import WrongValue, open_at
+from env_values import WrongValue, open_to
 
 MOUNT = "/var/lib/paddleocr-vl"
 # The parser reads what may follow the hash: docparser/clients/keys.py.
@@ -76,18 +76,19 @@ def check_keys(machine: Machine) -> Iterator[Finding]:
     entries = [entry.strip() for entry in machine.setting("PARSER_API_KEYS", "").split(",") if entry.strip()]
     file = machine.setting("PARSER_API_KEYS_FILE", "")
     host, off = machine.setting("PARSER_BIND", "127.0.0.1"), machine.setting("PARSER_AUTH", "") == "off"
-    address = open_at(host, machine.setting("PUBLIC_URL", ""))
+    origins = {origin.strip() for origin in machine.setting("PARSER_ALLOWED_ORIGINS", "").split(",")}
+    others = open_to(host, machine.setting("PUBLIC_URL", ""), origins)
     make = "docker compose run --rm --no-deps parser python -m docparser.api_keys make --name NAME makes one"
     wrong = [number for number, entry in enumerate(entries, 1) if not KEY.match(entry)]
     if wrong:
         # The entry itself may be a key in plain text, so it is not shown.
         yield Finding("FAIL", "keys", f"PARSER_API_KEYS: entry {wrong[0]} is no hash", "sha256:<64 hex digits>", make)
-    elif address and not entries and not file and not off and not (kept := kept_keys(machine, volume)):
+    elif others and not entries and not file and not off and not (kept := kept_keys(machine, volume)):
         yield Finding(
             "FAIL",
             "keys",
-            f"others reach the parser at {address}, and there are no keys",
-            "keys where other machines reach the parser",
+            f"the parser would be open to {others}, and there are no keys",
+            "keys where other machines or web pages reach the parser",
             f"{make}; or PARSER_AUTH=off behind a proxy that asks for keys",
         )
     else:

@@ -15,7 +15,7 @@ from pathlib import Path
 from docparser.clients.keys import Key, digest, parse_entry
 from docparser.errors import NotReady
 from docparser.settings import Settings
-from env_values import open_at
+from env_values import open_to
 
 log = logging.getLogger(__name__)
 
@@ -30,8 +30,8 @@ def own_file(settings: Settings) -> Path:
 
 
 class KeyRing:
-    """A ring with a key or a file asks for keys from then on: an emptied file revokes them and opens nothing, also after a
-    restart."""
+    """A ring with a key or a file asks for keys from then on: an emptied file revokes them and opens nothing, after a
+    restart too."""
 
     def __init__(self, listed: str = "", required_file: Path | None = None, optional_file: Path | None = None) -> None:
         """``listed`` are entries that commas divide. Raises NotReady if an entry is wrong or a file is missing."""
@@ -44,16 +44,16 @@ class KeyRing:
 
     @classmethod
     def of(cls, settings: Settings) -> KeyRing:
-        """Raises NotReady, also if other machines can reach a service without keys."""
+        """Raises NotReady, also if other machines or web pages can reach a service without keys."""
         if settings.auth == "off":
             return cls()
         ring = cls(settings.api_keys, settings.api_keys_file, own_file(settings))
-        address = open_at(settings.published_address or settings.bind, settings.public_url)
-        if address and not ring.keys():
+        address = settings.published_address or settings.bind
+        others = open_to(address, settings.public_url, settings.allowed_origin_list)
+        if others and not ring.keys():
             raise NotReady(
-                f"The service would be open to everyone who can reach {address}: make a key with `python -m "
-                "docparser.api_keys make`, or set PARSER_API_KEYS or PARSER_API_KEYS_FILE, or PARSER_AUTH=off if "
-                "something in front of it asks for keys"
+                f"The service would be open to {others}: make a key with `python -m docparser.api_keys make`, or set "
+                "PARSER_API_KEYS or PARSER_API_KEYS_FILE, or PARSER_AUTH=off if something in front of it asks for keys"
             )
         if ring and not ring.keys():
             log.warning("nobody may ask, because the file of keys has none: make a key, or remove the file and restart")

@@ -98,8 +98,8 @@ class ClientSettings(SettingsGroup):
     allowed_origins: str = Field(
         default="",
         json_schema_extra={"format": "origins"},
-        description="Web pages of other origins that may call the parser, like `https://app.example.org`; others get "
-        "403 for every write.",
+        description="Web pages of other origins that may call the parser, comma-separated, like "
+        "`https://app.example.org`; `*` any, with keys only. Others get 403 for every write.",
     )
     audit_log: str = Field(
         default="log",

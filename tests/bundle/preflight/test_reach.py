@@ -51,13 +51,17 @@ def test_a_parser_that_is_open_to_none_without_a_key(tmp_path: Path, values: dic
     assert by_check(Node(tmp_path, "a3", **{"PARSER_BIND": "0.0.0.0", **values}))["keys"].level == "PASS"
 
 
-@pytest.mark.parametrize(("name", "value"), [("PARSER_BIND", "0.0.0.0"), ("PUBLIC_URL", "https://ocr.example.org")])
-def test_a_parser_that_others_reach_without_a_key(tmp_path: Path, name: str, value: str):
+@pytest.mark.parametrize(
+    ("name", "value", "others"),
+    [
+        ("PARSER_BIND", "0.0.0.0", "everyone who can reach 0.0.0.0"),
+        ("PUBLIC_URL", "https://ocr.example.org", "everyone who can reach ocr.example.org"),
+        ("PARSER_ALLOWED_ORIGINS", "https://a.example, *", "every web page, because PARSER_ALLOWED_ORIGINS has *"),
+    ],
+)
+def test_a_parser_that_others_reach_without_a_key(tmp_path: Path, name: str, value: str, others: str):
     found = by_check(Node(tmp_path, "a3", **{name: value}))["keys"]
-    assert (found.level, found.found) == (
-        "FAIL",
-        f"others reach the parser at {value.removeprefix('https://')}, and there are no keys",
-    )
+    assert (found.level, found.found) == ("FAIL", f"the parser would be open to {others}, and there are no keys")
 
 
 def test_keys_in_the_parsers_volume(tmp_path: Path):
