@@ -11,9 +11,12 @@ from collections.abc import Iterator
 import declared_settings
 from bundle.compose import project
 from bundle.compose.images import PARSER
-from bundle.preflight.machine import AS_ROOT, Finding, Machine, passed
+from bundle.preflight.machine import AS_ROOT, Finding, Machine, dotted, passed
 from env_values import WrongValue, open_to
 
+# Before it a machine on the same switch that sets a route to a container reaches a port published on loopback too
+# (moby#45610).
+TIGHT_ENGINE = (28, 0)
 MOUNT = "/var/lib/paddleocr-vl"
 # The parser reads what may follow the hash: docparser/clients/keys.py.
 KEY = re.compile(r"sha256:[0-9a-f]{64}(\s|$)")
@@ -72,18 +75,25 @@ def kept_keys(machine: Machine, volume: str) -> int:
 def check_keys(machine: Machine) -> Iterator[Finding]:
     """Check what the parser checks when it starts: that entries of keys are well formed, and that there are keys if
     others can reach it."""
-    kept, volume = 0, f"{project.name(machine.values)}_parser-state"
+    volume = f"{project.name(machine.values)}_parser-state"
     entries = [entry.strip() for entry in machine.setting("PARSER_API_KEYS", "").split(",") if entry.strip()]
-    file = machine.setting("PARSER_API_KEYS_FILE", "")
-    host, off = machine.setting("PARSER_BIND", "127.0.0.1"), machine.setting("PARSER_AUTH", "") == "off"
+    file, off = machine.setting("PARSER_API_KEYS_FILE", ""), machine.setting("PARSER_AUTH", "") == "off"
+    host = machine.setting("PARSER_BIND", "127.0.0.1")
     origins = {origin.strip() for origin in machine.setting("PARSER_ALLOWED_ORIGINS", "").split(",")}
     others = open_to(host, machine.setting("PUBLIC_URL", ""), origins)
+    engine = project.version(machine.run("docker", "version", "--format", "{{.Server.Version}}") or "")
+    leaks = () < engine < TIGHT_ENGINE
     make = "docker compose run --rm --no-deps parser python -m docparser.api_keys make --name NAME makes one"
     wrong = [number for number, entry in enumerate(entries, 1) if not KEY.match(entry)]
+    said = "not asked for (PARSER_AUTH=off)" if off else f"{len(entries)} in PARSER_API_KEYS" if entries else ""
     if wrong:
         # The entry itself may be a key in plain text, so it is not shown.
         yield Finding("FAIL", "keys", f"PARSER_API_KEYS: entry {wrong[0]} is no hash", "sha256:<64 hex digits>", make)
-    elif others and not entries and not file and not off and not (kept := kept_keys(machine, volume)):
+    elif said or file:
+        yield passed("keys", said or f"in {file}")
+    elif (others or leaks) and (kept := kept_keys(machine, volume)):
+        yield passed("keys", f"{kept} in the volume {volume}")
+    elif others:
         yield Finding(
             "FAIL",
             "keys",
@@ -91,10 +101,16 @@ def check_keys(machine: Machine) -> Iterator[Finding]:
             "keys where other machines or web pages reach the parser",
             f"{make}; or PARSER_AUTH=off behind a proxy that asks for keys",
         )
+    elif leaks:
+        yield Finding(
+            "WARN",
+            "keys",
+            f"there are none, and Docker {dotted(engine)} lets neighbours on the same switch reach a port on {host}",
+            f"a key, or Docker {dotted(TIGHT_ENGINE)} or newer",
+            f"{make}; or update Docker",
+        )
     else:
-        said = "not asked for (PARSER_AUTH=off)" if off else f"{len(entries)} in PARSER_API_KEYS" if entries else ""
-        said = said or (f"in {file}" if file else f"{kept} in the volume {volume}" if kept else "")
-        yield passed("keys", said or f"none needed, only {host} is open")
+        yield passed("keys", f"none needed, only {host} is open")
 
 
 CHECKS = (check_port, check_keys)

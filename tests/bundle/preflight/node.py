@@ -51,7 +51,7 @@ class Node(Machine):
         self.group = self.path("/dev/davinci0").stat().st_gid
         self.values = {"ASCEND_GID": str(self.group), **self.values}
         self.answers: dict[tuple[str, ...], str] = {
-            ("docker", "version"): "26.1.5\n",
+            ("docker", "version"): "28.5.2\n",
             ("docker", "compose"): "2.26.1\n",
             ("docker", "info"): json.dumps({"DockerRootDir": str(folder)}),
             ("docker", "image"): built_for(

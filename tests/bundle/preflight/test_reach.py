@@ -64,6 +64,20 @@ def test_a_parser_that_others_reach_without_a_key(tmp_path: Path, name: str, val
     assert (found.level, found.found) == ("FAIL", f"the parser would be open to {others}, and there are no keys")
 
 
+@pytest.mark.parametrize(
+    ("version", "level"), [("20.10.24+dfsg1\n", "WARN"), ("27.5.1\n", "WARN"), ("28.0.0\n", "PASS"), ("", "PASS")]
+)
+def test_an_engine_that_leaks_ports_of_loopback(tmp_path: Path, version: str, level: str):
+    node = Node(tmp_path, "a3")
+    node.answers["docker", "version"] = version
+    found = by_check(node)["keys"]
+    assert found.level == level and ("same switch" in found.found) == (level == "WARN")
+    if level == "WARN":
+        node.answers["docker", "volume"] = "[{}]\n"
+        node.answers["docker", "run"] = "billing  0123456789abcdef  valid\n"
+        assert by_check(node)["keys"].level == "PASS", "a key in the volume"
+
+
 def test_keys_in_the_parsers_volume(tmp_path: Path):
     node = Node(tmp_path, "a3", PARSER_BIND="0.0.0.0")
     node.answers["docker", "volume"] = "[{}]\n"
