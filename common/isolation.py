@@ -23,7 +23,7 @@ MACHINES = {"x86_64": (0, 0xC000003E), "aarch64": (1, 0xC00000B7)}  # column of 
 # (x86-64, aarch64); None: the architecture has no such call.
 LANDLOCK_CREATE, LANDLOCK_ADD, LANDLOCK_RESTRICT, SECCOMP = (444, 444), (445, 445), (446, 446), (317, 277)
 CLONE, CLONE3, PRLIMIT, TGKILL, OPENAT2 = (56, 220), (435, 435), (302, 261), (234, 131), (437, 437)
-OPEN, OPENAT = (2, None), (257, 56)
+OPEN, OPENAT, FCNTL, IOCTL = (2, None), (257, 56), (72, 25), (16, 29)
 
 # Groups of calls, by what they would reach.
 DENIED: dict[str, tuple[int | None, int | None]] = {
@@ -67,6 +67,10 @@ CHANGES: dict[str, tuple[int | None, int | None]] = {
     "mknodat": (259, 33),
 }  # fmt: skip
 CLONE_THREAD = 0x10000
+# By these a descriptor sends its owner's process a signal, any one, whenever bytes arrive (asm-generic/fcntl.h,
+# sockios.h); the last two type into the terminal of whoever started the service (ioctls.h, console_ioctl.h).
+F_SETOWN, F_SETSIG, F_SETOWN_EX = 8, 10, 15
+FIOSETOWN, SIOCSPGRP, TIOCSTI, TIOCLINUX = 0x8901, 0x8902, 0x5412, 0x541C
 
 # linux/landlock.h. Rights on files by the version of the interface that brought them.
 WRITE_FILE, READ_FILE, READ_DIR, TRUNCATE = 1 << 1, 1 << 2, 1 << 3, 1 << 14
@@ -184,22 +188,26 @@ def _filter(pid: int, writes: bool) -> bytes:
         if (number := call[column]) is not None:
             lines.extend([(equal, 0, 1, number), (give, 0, 0, result)])
 
-    def ask(call: tuple[int | None, int | None], argument: int, test: int, value: int, yes: int, no: int) -> None:
-        """By the low half of an argument."""
+    def ask(call: tuple[int | None, int | None], argument: int, test: int, *values: int, yes: int, no: int) -> None:
+        """By the low half of an argument: ``yes`` where the test holds for one of ``values``."""
         if (number := call[column]) is not None:
-            lines.extend([(equal, 0, 4, number), (load, 0, 0, 16 + 8 * argument), (test, 0, 1, value)])
-            lines.extend([(give, 0, 0, yes), (give, 0, 0, no)])
+            tests = [line for value in values for line in ((test, 0, 1, value), (give, 0, 0, yes))]
+            lines.extend(
+                [(equal, 0, 2 + len(tests), number), (load, 0, 0, 16 + 8 * argument), *tests, (give, 0, 0, no)]
+            )
 
-    ask(CLONE, 0, any_bit, CLONE_THREAD, allow, refuse)  # threads, no processes
+    ask(CLONE, 0, any_bit, CLONE_THREAD, yes=allow, no=refuse)  # threads, no processes
     answer(CLONE3, unknown)  # its flags lie in memory; the C library then takes clone
-    ask(PRLIMIT, 0, equal, 0, allow, refuse)
-    ask(TGKILL, 0, equal, pid, allow, refuse)  # abort()
+    ask(PRLIMIT, 0, equal, 0, yes=allow, no=refuse)
+    ask(TGKILL, 0, equal, pid, yes=allow, no=refuse)  # abort()
+    ask(FCNTL, 1, equal, F_SETOWN, F_SETSIG, F_SETOWN_EX, yes=refuse, no=allow)
+    ask(IOCTL, 1, equal, FIOSETOWN, SIOCSPGRP, TIOCSTI, TIOCLINUX, yes=refuse, no=allow)
     for call in DENIED.values():
         answer(call, refuse)
     if not writes:
         changing = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC
-        ask(OPEN, 1, any_bit, changing, refuse, allow)
-        ask(OPENAT, 2, any_bit, changing, refuse, allow)
+        ask(OPEN, 1, any_bit, changing, yes=refuse, no=allow)
+        ask(OPENAT, 2, any_bit, changing, yes=refuse, no=allow)
         for call in CHANGES.values():
             answer(call, refuse)
     answer(OPENAT2, unknown)

@@ -25,6 +25,8 @@ OTHERS = {
     "openat2": isolation.OPENAT2,
     "open": isolation.OPEN,
     "openat": isolation.OPENAT,
+    "fcntl": isolation.FCNTL,
+    "ioctl": isolation.IOCTL,
     "seccomp": isolation.SECCOMP,
     "landlock_create_ruleset": isolation.LANDLOCK_CREATE,
     "landlock_add_rule": isolation.LANDLOCK_ADD,
@@ -86,6 +88,10 @@ def test_the_filter(machine: str, writes: bool, monkeypatch: pytest.MonkeyPatch)
     flags = {os.O_RDONLY: ALLOWED, os.O_CLOEXEC: ALLOWED, os.O_WRONLY: changed, os.O_RDWR: changed, os.O_CREAT: changed}
     assert {flag: ask("openat", 0, 0, flag) for flag in flags} == flags
     assert {flag: ask("open", 0, flag) for flag in flags} == (flags if column == 0 else dict.fromkeys(flags))
+    assert {ask("fcntl", 5, command) for command in (8, 10, 15)} == {REFUSED}, "signals to others"
+    assert {ask("ioctl", 5, command) for command in (0x8901, 0x8902, 0x5412, 0x541C)} == {REFUSED}
+    assert {ask("fcntl", 8, command) for command in (0, 1, 2, 3, 4, 5, 6, 1030, 1031)} == {ALLOWED}
+    assert {ask("ioctl", 0x8901, command) for command in (0x5401, 0x5451, 0x541B)} == {ALLOWED}
     assert ask("openat2") == UNKNOWN
     assert verdict(program, architecture ^ 1, 0) == ENDED, "calls of another architecture have other numbers"
     assert verdict(program, architecture, 0x40000000) == (REFUSED if column == 0 else ALLOWED)

@@ -117,7 +117,8 @@ def run(pool: ChildPool, job: str, content: bytes, reach: Reach | None = None) -
 def test_the_attempts_succeed_for_who_is_not_isolated(target):
     """So what holds them is isolation. The others would do harm here."""
     tried = attempts(**target)
-    for name in ("read the service's environment", "read links.key", "list jobs", "read /etc/passwd", "signal it"):
+    signals = ("signal it", "have a pipe signal it", "choose a pipe's signal")
+    for name in ("read the service's environment", "read links.key", "list jobs", "read /etc/passwd", *signals):
         tried[name]()
     for name in ("make a local socket", "connect by TCP", "send by UDP"):
         opened = tried[name]()

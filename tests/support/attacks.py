@@ -4,16 +4,21 @@
 from __future__ import annotations
 
 import ctypes
+import fcntl
 import os
 import platform
 import resource
+import signal
 import socket
+import struct
 from collections.abc import Callable
 from pathlib import Path
 
 X86 = platform.machine() == "x86_64"
 PTRACE, PROCESS_VM_READV, PIDFD_OPEN, SHMGET = (101, 310, 434, 29) if X86 else (117, 270, 434, 194)
 PTRACE_SEIZE = 0x4206
+# asm-generic/fcntl.h, sockios.h; Python names only the first.
+F_SETOWN, F_SETSIG, F_SETOWN_EX, FIOSETOWN, SIOCSPGRP = 8, 10, 15, 0x8901, 0x8902
 HELD = "held"
 
 
@@ -39,6 +44,11 @@ def attempts(victim: int, data: str, port: int) -> dict[str, Callable[[], object
         "trace it": lambda: call(PTRACE, PTRACE_SEIZE, victim, 0, 0),
         "list its open files": lambda: os.listdir(f"/proc/{victim}/fd"),
         "signal it": lambda: os.kill(victim, 0),
+        "have a pipe signal it": lambda: fcntl.fcntl(os.pipe()[0], F_SETOWN, victim),
+        "have a pipe signal its group": lambda: fcntl.fcntl(os.pipe()[0], F_SETOWN_EX, struct.pack("=ii", 2, victim)),
+        "choose a pipe's signal": lambda: fcntl.fcntl(os.pipe()[0], F_SETSIG, signal.SIGKILL),
+        "have a socket signal it": lambda: fcntl.ioctl(os.pipe()[0], FIOSETOWN, struct.pack("=i", victim)),
+        "have a socket signal its group": lambda: fcntl.ioctl(os.pipe()[0], SIOCSPGRP, struct.pack("=i", -victim)),
         "open a descriptor of it": lambda: call(PIDFD_OPEN, victim, 0),
         "change its limits": lambda: resource.prlimit(victim, resource.RLIMIT_CORE),
         "change its priority": lambda: os.setpriority(os.PRIO_PROCESS, victim, 5),
