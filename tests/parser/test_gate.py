@@ -4,13 +4,18 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
+import logging
+from unittest import mock
 
 import httpx
 import pytest
 import uvicorn
 from fastapi import Request
+from prometheus_client import generate_latest
 
+from docparser import traces
 from docparser.clients.allowance import Allowance, ClientMetrics
 from docparser.clients.audit import AuditLog
 from docparser.clients.key_ring import KeyRing
@@ -19,8 +24,9 @@ from docparser.clients.origins import Origins
 from docparser.clients.usage import UsageLedger
 from docparser.errors import NotReady
 from docparser.http.admission import Admission, cors, shown_path
-from docparser.http.gate import Gate, client_of, holder_of
+from docparser.http.gate import Gate, TracedRequests, client_of, holder_of
 from docparser.http.openapi import HEADERS
+from docparser.logs import request_id
 from docparser.parsing.metrics import Metrics
 from docparser.parsing.pool import WorkerPool
 from docparser.parsing.scheduler import PageScheduler
@@ -45,11 +51,11 @@ def gated(settings: Settings, app=None) -> Gate:
     return Gate(app or echo, settings=settings, admission=admission, metrics=metrics)
 
 
-def client(gate: Gate) -> httpx.AsyncClient:
+def client(gate: Gate | TracedRequests) -> httpx.AsyncClient:
     return httpx.AsyncClient(transport=httpx.ASGITransport(gate), base_url="http://127.0.0.1:8080")
 
 
-def ask(gate: Gate, method: str, path: str, **headers: str) -> httpx.Response:
+def ask(gate: Gate | TracedRequests, method: str, path: str, **headers: str) -> httpx.Response:
     async def run():
         async with client(gate) as http:
             return await http.request(method, path, headers=headers)
@@ -259,6 +265,78 @@ class TestRequestId:
     def test_what_is_none_is_replaced(self, sent):
         made = ask(gated(Settings()), "GET", "/health", **{"X-Request-Id": sent}).headers["X-Request-Id"]
         assert made != sent and len(made) == 32
+
+
+class TestUnexpectedErrors:
+    """Starlette answers them in front of all middleware: without an id, and too late for logs and metrics."""
+
+    def test_they_are_answered_and_counted_with_id_and_status(self, caplog: pytest.LogCaptureFixture):
+        ids: list[tuple[str, str]] = []
+
+        class Noting(logging.Handler):
+            def emit(self, record: logging.LogRecord) -> None:
+                ids.append((record.name, request_id.get()))
+
+        async def broken(scope, receive, send):
+            scope["state"]["log_id"] = "of-the-body"
+            raise KeyError("secret")
+
+        gate, noting = gated(Settings(), broken), Noting()
+        caplog.set_level(logging.INFO)
+        logging.getLogger().addHandler(noting)
+        try:
+            answer = ask(gate, "POST", "/parse", **{"X-Request-Id": "a-1"})
+        finally:
+            logging.getLogger().removeHandler(noting)
+        assert answer.status_code == 500 and answer.json()["logId"] == "of-the-body"
+        assert "secret" not in answer.text and "KeyError: 'secret'" in caplog.text
+        assert answer.headers["X-Request-Id"] == "a-1" and answer.headers["X-Content-Type-Options"] == "nosniff"
+        assert "POST /parse 500" in caplog.text and ("docparser.http.errors", "a-1") in ids
+        page = generate_latest(gate._metrics.registry).decode()
+        assert 'docparser_requests_total{code="500",path="/parse"} 1.0' in page
+        assert 'docparser_client_requests_total{client="anonymous",code="500"} 1.0' in page and 'code="499"' not in page
+
+    @pytest.mark.parametrize(("path", "field"), [("/v1/chat/completions", "error"), ("/api/v2/ocr/jobs", "msg")])
+    def test_each_api_has_its_own_fields(self, path: str, field: str):
+        async def broken(scope, receive, send):
+            raise KeyError
+
+        answer = ask(gated(Settings(), broken), "POST", path)
+        assert answer.status_code == 500 and field in answer.json()
+
+    def test_a_fault_of_the_admission_is_one_too(self, monkeypatch: pytest.MonkeyPatch):
+        gate = gated(Settings())
+
+        def broken(*_: object) -> None:
+            raise OSError("disk")
+
+        monkeypatch.setattr(gate._admission._allowance, "enter", broken)
+        answer = ask(gate, "GET", "/capacity")
+        assert answer.status_code == 500 and answer.headers["X-Request-Id"]
+
+    def test_an_answer_that_has_begun_is_cut(self):
+        async def half(scope, receive, send):
+            await send({"type": "http.response.start", "status": 200, "headers": []})
+            raise KeyError("late")
+
+        gate = gated(Settings(), half)
+        with pytest.raises(KeyError, match="late"):
+            ask(gate, "GET", "/capacity")
+        page = generate_latest(gate._metrics.registry).decode()
+        assert 'docparser_requests_total{code="200",path="other"} 1.0' in page
+
+    def test_their_spans_are_errors(self, monkeypatch: pytest.MonkeyPatch):
+        span = mock.MagicMock()
+        monkeypatch.setattr(traces, "span", lambda *_, **__: contextlib.nullcontext(span))
+
+        async def broken(scope, receive, send):
+            raise KeyError
+
+        ask(TracedRequests(gated(Settings(), broken)), "GET", "/capacity")
+        span.set_status.assert_called_once()
+        span.reset_mock()
+        ask(TracedRequests(gated(Settings())), "GET", "/capacity")
+        span.set_status.assert_not_called()
 
 
 class TestStopping:

@@ -54,7 +54,7 @@ JOBS = {
     "mistral": "docparser.convert.mistral:convert_answer",
 }
 # A stranger may have written the document, so a browser must run nothing of its result, whatever it takes it for.
-SAFE = {"X-Content-Type-Options": "nosniff", "Content-Security-Policy": "default-src 'none'; sandbox"}
+SAFE = {"Content-Security-Policy": "default-src 'none'; sandbox"}
 PARTIAL, NOTES = "Document-Partial", "Document-Notes"
 MOST_RANGES = 100  # of pages in a header; proxies bound heads
 CHUNK = 1 << 18

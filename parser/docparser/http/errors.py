@@ -84,13 +84,7 @@ def error_body(status: int, message: str, log_id: str | None = None) -> Error:
 
 
 class SafeJSON(JSONResponse):
-    """JSON that repeats what a client sent: what is no text in UTF-8 is written as an escape, not an error.
-
-    A browser takes it for nothing else.
-    """
-
-    def __init__(self, content: Any, status_code: int = 200, headers: dict | None = None) -> None:
-        super().__init__(content, status_code, {"X-Content-Type-Options": "nosniff", **(headers or {})})
+    """JSON that repeats what a client sent: what is no text in UTF-8 is written as an escape, not an error."""
 
     def render(self, content: Any) -> bytes:
         return json.dumps(content, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "backslashreplace")
@@ -217,15 +211,14 @@ async def on_http_error(request: Request, exc: HTTPException) -> JSONResponse:
     return error_response(exc.status_code, message, headers=headers, more=more)
 
 
-async def on_unexpected_error(request: Request, exc: Exception) -> JSONResponse:
-    log_id = getattr(request.state, "log_id", None) or new_log_id()
+def unexpected_response(scope: Scope, exc: Exception) -> JSONResponse:
+    log_id = scope.get("state", {}).get("log_id") or new_log_id()
     log.error("request %s failed", log_id, exc_info=exc)
     words = "The parser failed; the operator finds the details in its log under logId."
-    return error_response(500, words, log_id, more=fields_of(request.url.path, 500, words))
+    return error_response(500, words, log_id, more=fields_of(scope["path"], 500, words))
 
 
 def install(app: FastAPI) -> None:
     app.exception_handler(errors.ParserError)(on_parser_error)
     app.exception_handler(RequestValidationError)(on_validation_error)
     app.exception_handler(HTTPException)(on_http_error)
-    app.exception_handler(Exception)(on_unexpected_error)

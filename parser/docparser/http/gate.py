@@ -24,7 +24,7 @@ from docparser.contract.priority import with_priority
 from docparser.errors import DocumentTooLarge, SpoolFull, TooBusy
 from docparser.http.admission import Admission
 from docparser.http.bodies import Arriving, Bodies, Body
-from docparser.http.errors import early_error, early_response
+from docparser.http.errors import early_error, early_response, unexpected_response
 from docparser.http.paths import route_of, rule_of, shown_path
 from docparser.logs import request_id
 from docparser.parsing.metrics import Metrics
@@ -63,7 +63,8 @@ def pages_of(request: Request) -> Callable[[int], None]:
 
 class Gate:
     """ASGI middleware. The request's id is the client's ``X-Request-Id`` or a new one, and comes back as that header.
-    ``request.state.key_id`` is the client's id, "" where no key is needed."""
+    ``request.state.key_id`` is the client's id, "" where no key is needed. What fails unexpectedly is answered here,
+    because Starlette would do so in front of all middleware: no id, no status in logs and metrics."""
 
     def __init__(self, app: ASGIApp, *, settings: Settings, admission: Admission, metrics: Metrics) -> None:
         self._app = app
@@ -86,11 +87,15 @@ class Gate:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
-                headers_out = [*message.get("headers", ()), (b"x-request-id", identity.encode())]
-                if not any(name == b"x-content-type-options" for name, _ in headers_out):
-                    headers_out.append((b"x-content-type-options", b"nosniff"))
-                message["headers"] = headers_out
+                own = [(b"x-request-id", identity.encode()), (b"x-content-type-options", b"nosniff")]
+                message["headers"] = [*message.get("headers", ()), *own]
             await send(message)
+
+        async def failed(exc: Exception, send: Send) -> None:
+            response = unexpected_response(scope, exc)
+            if status:  # the answer has begun, so only its connection can end
+                raise exc
+            await response(scope, receive, send)
 
         try:
             if not scope["http_version"].startswith("1."):  # h11 takes HTTP/2's preface for a request
@@ -98,7 +103,14 @@ class Gate:
             arriving = Arriving(scope, receive, self._heard)
             async with self._admission.admitted(scope, arriving, tagged) as way:
                 if way is not None:
-                    await self._with_body(scope, headers, arriving, *way)
+                    try:
+                        await self._with_body(scope, headers, arriving, *way)
+                    except Exception as exc:  # within admission, which notes the status
+                        await failed(exc, way[1])
+        except Exception as exc:
+            if status:
+                raise
+            await failed(exc, tagged)
         except asyncio.CancelledError:  # the server stops, and its time for what is at work is over
             if status:
                 raise
@@ -165,6 +177,8 @@ class TracedRequests:
             async def seen(message: Message) -> None:
                 if message["type"] == "http.response.start":
                     span.set_attribute("http.response.status_code", message["status"])
+                    if message["status"] == 500:
+                        traces.fail(span)
                     answered = dict(message["headers"])
                     span.set_attribute("request_id", answered.get(b"x-request-id", b"").decode())
                 await send(message)

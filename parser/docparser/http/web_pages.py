@@ -41,7 +41,6 @@ POLICY = "; ".join(
 )
 PAGE_HEADERS = {
     "Content-Security-Policy": POLICY,
-    "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "no-referrer",
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cache-Control": "no-cache",  # the browser asks each time, and mostly gets 304
@@ -88,7 +87,7 @@ SWAGGER_TYPES = {
     "favicon-32x32.png": "image/png",
 }
 SCRIPT = re.compile(r"<script>(.*?)</script>", re.DOTALL)
-SWAGGER_HEADERS = {"X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer", "Cache-Control": "no-cache"}
+SWAGGER_HEADERS = {"Referrer-Policy": "no-referrer", "Cache-Control": "no-cache"}
 
 
 @router.api_route("/docs", methods=READ)
