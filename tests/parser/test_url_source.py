@@ -44,6 +44,13 @@ from docparser.settings import Settings
         "64:ff9b::7f00:1",
         "2001:db8::1",
         "2001:0:808:808::f7f7:f7f7",  # Teredo
+        "fec0::1",  # site-local
+        "::7f00:1",  # IPv4-compatible
+        "::808:808",
+        "64:ff9b:1::a00:1",  # local NAT64
+        "::ffff:0:127.0.0.1",  # SIIT
+        "3fff::1",  # documentation
+        "5f00::1",  # segment routing
     ],
 )
 def test_addresses_that_are_not_public(address):
