@@ -157,15 +157,17 @@ def _renamed(block: dict, names: dict[str, str]) -> dict:
 def put_images_back(result: Any, images: dict[str, str]) -> None:
     """Put the pictures back into the blocks of a page that a client sent; ``images``: path -> base64.
 
-    URLs and broken pictures are left out; this function fetches nothing.
+    URLs, broken pictures and other kinds than answers have (ours JPEG, of other servers PNG too) are left out, so that
+    strangers reach two decoders; this function fetches nothing.
     """
     for block in result["parsing_res_list"]:
         path = (block.image or {}).get("path")
         if path in images and block.image.get("img") is None:
             try:
-                picture = Image.open(io.BytesIO(base64.b64decode(images[path], validate=True)))
+                content = io.BytesIO(base64.b64decode(images[path], validate=True))
+                picture = Image.open(content, formats=("JPEG", "PNG"))
                 picture.load()
-            except (binascii.Error, ValueError, OSError):
+            except (binascii.Error, ValueError, OSError, Image.DecompressionBombError):
                 block.image = None
             else:
                 block.image["img"] = picture.convert("RGB")

@@ -100,6 +100,23 @@ def test_pictures_in_the_same_place_of_pages_that_become_one_are_two():
     assert picture["image"] == {"path": now, "img": None} and table["block_content"] == f"<img src='{now}'>"
 
 
+@pytest.mark.parametrize(("kind", "read"), [("PNG", True), ("JPEG", True), ("TIFF", False), ("GIF", False)])
+def test_pictures_of_kinds_that_answers_have_are_put_back(kind: str, read: bool):
+    content = io.BytesIO()
+    Image.new("RGB", (6, 3), "red").save(content, kind)
+    block = SimpleNamespace(image={"path": "one", "img": None})
+    put_images_back({"parsing_res_list": [block]}, {"one": base64.b64encode(content.getvalue()).decode()})
+    assert bool(block.image) == read
+
+
+def test_a_picture_of_more_pixels_than_any_is_left_out(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 8)
+    block = SimpleNamespace(image={"path": "one", "img": None})
+    sent = entry.encode_jpeg(Image.new("RGB", (6, 3)), SIDE)
+    put_images_back({"parsing_res_list": [block]}, {"one": sent})
+    assert block.image is None
+
+
 def test_pictures_that_a_client_sent_are_put_back_where_they_can_be_read():
     good = entry.encode_jpeg(Image.new("RGB", (6, 3), "red"), SIDE)
     images = {"good": good, "bad": "AAAA", "url": "https://example.org/a.png", "kept": good}
