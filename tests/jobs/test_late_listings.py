@@ -51,7 +51,7 @@ def test_a_page_has_all_its_pictures(files, s3, bucket):
 def test_a_page_does_not_lose_its_pictures(files, s3, bucket):
     folder, sha256, _ = files.keep_page(JOB, 1, {}, {"a.jpg": b"x"})
     s3.leave_out(bucket, f"jobs/{JOB}/pages/{folder}/page.json")
-    files.remove_half_written(time.time() + 60)
+    assert list(files.clean(time.time() + 60)) == [(JOB, {})]
     assert files.read_page(JOB, folder, sha256)[1] == {"a.jpg": b"x"}
 
 

@@ -20,16 +20,19 @@ from docparser.documents.spool import Document
 from docparser.errors import InvalidDocument, NotReady, QuotaExceeded, StorageDamaged
 from docparser.jobs.runner import WATCHED_STEPS, JobRunner
 from docparser.jobs.step_work import BLOCK_TRIES, GONE
+from docparser.jobs.storage import retention
+from docparser.jobs.storage.files import JobFiles
 from docparser.jobs.storage.job_order import Wanted
 from docparser.jobs.storage.queue import Claim
 from docparser.jobs.storage.states import Job, Step
+from docparser.jobs.storage.transaction import Database
 from docparser.parsing.fair_queue import Flow
 from docparser.parsing.result import PageOutcome
 from docparser.worker.messages import ParsedPage
 from tests.jobs.test_suspects import SimulatedService, runner_of
 from tests.support.job_place import Place
 from tests.support.off_the_loop import off_the_loop
-from tests.support.wait import WAIT_S
+from tests.support.wait import WAIT_S, wait_for
 
 FAILED: NotedBlock = {"block_id": 1, "kind": "failed", "message": "engine dead"}
 REFUSED: NotedBlock = {"block_id": 1, "kind": "refused", "message": "too wide"}
@@ -150,6 +153,18 @@ def test_what_keeps_the_service_from_working_is_no_pages_fault(place: Place, cap
     job, (step,) = run(place, runner, place.submit())
     assert (job.state, step.attempts) == ("done", 1)
     assert "jobs pause: the models are loading" in caplog.text
+
+
+def test_jobs_do_not_wait_for_the_search_for_leftovers_which_stops_with_the_service(place: Place, monkeypatch):
+    ended = []
+
+    def walk(database: Database, files: JobFiles, stop: Callable[[], bool]) -> None:
+        wait_for(stop, what="the end of the service")
+        ended.append(True)
+
+    monkeypatch.setattr(retention, "remove_leftovers", walk)
+    job, _ = run(place, runner_of(place, Pages(1, lambda number, _: parsed(number))), place.submit())
+    assert job.state == "done" and ended
 
 
 def test_a_document_that_is_gone_is_named(place: Place):

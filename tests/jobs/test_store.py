@@ -447,6 +447,22 @@ def test_retention_by_age_and_by_size_spares_what_runs(place):
         place.store.job(jobs[0])
 
 
+def test_of_each_removed_job_is_told_though_a_later_removal_fails(place, monkeypatch):
+    jobs, told = [place.submit() for _ in range(2)], []
+    place.work()
+    hide = place.files.hide
+
+    def failing(job_id: str) -> str | None:
+        if job_id == jobs[1]:
+            raise StorageUnavailable("away")
+        return hide(job_id)
+
+    monkeypatch.setattr(place.files, "hide", failing)
+    with pytest.raises(StorageUnavailable):
+        Retention(place.database, place.files, age_s=-1.0, most_bytes=1 << 30, removed=told.append).sweep()
+    assert told == [jobs[0]] and place.files.job_ids() == {jobs[1]}
+
+
 def test_addresses_of_results_belong_to_one_job_and_expire(tmp_path, monkeypatch):
     links = Links(FolderFiles(tmp_path), 3600)
     _, _, _, _, _, job_id, permission, _ = links.path("a" * 32, "result.jsonl").split("/")

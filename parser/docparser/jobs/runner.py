@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import threading
 from collections import Counter
 from typing import Any
 
@@ -32,6 +33,7 @@ log = logging.getLogger(__name__)
 POLL_S = 0.5  # between two looks for work and for cancelled jobs, which other processes may have received
 RECLAIM_S = 5.0  # between two looks for dead processes
 SWEEP_S = 60.0  # between two looks for jobs whose retention ended
+CLEAN_S = 86_400.0  # between two looks for leftovers, which only cost space
 PAUSE_S = 1.0  # between two checks whether models and disk are back
 WATCHED_STEPS = 8  # begun steps of a client whose documents are slow to read
 
@@ -62,6 +64,7 @@ class JobRunner:
         self._running: dict[asyncio.Task, Claim] = {}
         self._awake = asyncio.Event()
         self._paused_by = ""
+        self._closing = threading.Event()
         self._loops: list[asyncio.Task] = []
 
     def start(self) -> None:
@@ -70,11 +73,13 @@ class JobRunner:
             self._every(POLL_S, self._drop_cancelled),
             self._every(RECLAIM_S, self._reclaim),
             self._every(SWEEP_S, self._sweep),
+            self._every(CLEAN_S, self._remove_leftovers),
         ):
             self._loops.append(asyncio.create_task(loop))
 
     async def close(self) -> None:
         """Stop; the steps that this process has go back to the queue."""
+        self._closing.set()
         tasks = [*self._loops, *self._running]
         for task in tasks:
             task.cancel()
@@ -171,6 +176,9 @@ class JobRunner:
         removed = await asyncio.to_thread(self._retention.sweep)
         if removed:
             log.info("retention: %d jobs removed", removed)
+
+    async def _remove_leftovers(self) -> None:
+        await asyncio.to_thread(self._retention.remove_leftovers, self._closing.is_set)
 
     async def _every(self, seconds: float, action: Any) -> None:
         while True:

@@ -29,7 +29,7 @@ from docparser.jobs.storage.callbacks import CallbackQueue, Delivery
 from docparser.jobs.storage.files import JobFiles
 from docparser.jobs.storage.job_folders import JobFolders
 from docparser.jobs.storage.queue import StepQueue
-from docparser.jobs.storage.retention import Retention, remove_job, remove_leftovers_at_start
+from docparser.jobs.storage.retention import Retention, remove_job
 from docparser.jobs.storage.states import Job, JobState, Step, StepState
 from docparser.jobs.storage.store import JobStore, QueueLimits
 from docparser.jobs.submission import Submission
@@ -110,7 +110,6 @@ class JobService:
         self.links = Links(self.files.small, self._settings.result_url_hours * 3600)
 
     async def start(self) -> None:
-        await asyncio.to_thread(remove_leftovers_at_start, self._database, self.files)
         self._watch = asyncio.create_task(self._keep_watch())
         self.runner.start()
         self.sender.start()

@@ -121,15 +121,11 @@ class Bucket:
 
     def entries(self, prefix: str = "") -> Iterator[Entry]:
         """All objects whose key begins with ``prefix``, by key."""
-        for page in self._pages(prefix):
-            for found in page.get("Contents", ()):
-                yield Entry(found["Key"][len(self._prefix) :], found["Size"], _seconds(found["LastModified"]))
-
-    def folders(self, prefix: str) -> Iterator[str]:
-        """What stands between ``prefix`` and the next slash."""
-        for page in self._pages(prefix, Delimiter="/"):
-            for found in page.get("CommonPrefixes", ()):
-                yield found["Prefix"][len(self._prefix) + len(prefix) :].rstrip("/")
+        with self._named_errors():
+            pager = self._client.get_paginator("list_objects_v2")
+            for page in pager.paginate(Bucket=self._bucket, Prefix=self._prefix + prefix):
+                for found in page.get("Contents", ()):
+                    yield Entry(found["Key"][len(self._prefix) :], found["Size"], _seconds(found["LastModified"]))
 
     def delete(self, key: str) -> None:
         with self._named_errors():
@@ -139,11 +135,6 @@ class Bucket:
         """Delete all objects whose key begins with ``prefix``, one by one: some servers know no other way."""
         for found in list(self.entries(prefix)):
             self.delete(found.key)
-
-    def _pages(self, prefix: str, **further: Any) -> Iterator[dict[str, Any]]:
-        with self._named_errors():
-            pager = self._client.get_paginator("list_objects_v2")
-            yield from pager.paginate(Bucket=self._bucket, Prefix=self._prefix + prefix, **further)
 
     @contextlib.contextmanager
     def _named_errors(self, expected: tuple[str, ...] = ()) -> Iterator[None]:

@@ -130,8 +130,9 @@ class JobFiles(abc.ABC):
         """Jobs that were hidden and are not gone yet."""
 
     @abc.abstractmethod
-    def remove_half_written(self, before: float) -> None:
-        """Remove half-written and half-removed files from ``before`` that moment, in seconds since the epoch."""
+    def clean(self, before: float) -> Iterator[tuple[str, dict[int, list[str]]]]:
+        """Remove half-written and half-removed files from ``before`` that moment, in seconds since the epoch, job by
+        job. Yields each job that stays with its ``page_folders``: one walk shows both."""
 
     # ---- marks, which a rebuilt database reads
 

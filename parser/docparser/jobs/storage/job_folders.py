@@ -138,10 +138,12 @@ class JobFolders(JobFiles):
         yield from self.jobs.glob(".*")
         yield from self.jobs.glob("*/pages/.*")
 
-    def remove_half_written(self, before: float) -> None:
+    def clean(self, before: float) -> Iterator[tuple[str, dict[int, list[str]]]]:
         for path in self.hidden():
             if _changed(path) < before:
                 shutil.rmtree(path, ignore_errors=True)
+        for job_id in self.job_ids():
+            yield job_id, self.page_folders(job_id)
 
     def mark(self, job_id: str, name: str) -> None:
         with self.data.named_errors(), contextlib.suppress(FileNotFoundError, FileExistsError):

@@ -16,6 +16,7 @@ counts as lost because a listing lacks it.
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
 import tempfile
 from collections.abc import Iterable, Iterator
@@ -102,7 +103,7 @@ class JobObjects(JobFiles):
             self._bucket.delete(REMOVED + hidden)
 
     def remove_hidden(self, hidden: str) -> None:
-        """If the bucket goes away meanwhile, ``remove_half_written`` removes the rest."""
+        """If the bucket goes away meanwhile, ``clean`` removes the rest."""
         self._copies.forget(_job(hidden))
         with contextlib.suppress(StorageUnavailable):
             self._bucket.delete_all(_job(hidden))
@@ -111,16 +112,22 @@ class JobObjects(JobFiles):
     def removed(self) -> set[str]:
         return {name for name in self._names(REMOVED) if JOB_ID.fullmatch(name)}
 
-    def remove_half_written(self, before: float) -> None:
-        """Broken submissions, unfinished removals and pages without page.json, of other parsers too."""
-        there, removed = self.job_ids(), self.removed()
-        for job_id in set(self._bucket.folders(JOBS)) | removed:
-            found = list(self._bucket.entries(_job(job_id)))
+    def clean(self, before: float) -> Iterator[tuple[str, dict[int, list[str]]]]:
+        """Broken submissions, unfinished removals and pages without page.json, of other parsers too. All objects are
+        listed together: a listing for each of many thousand jobs takes minutes."""
+        removed, there = self.removed(), self.job_ids()
+        for job_id in there & removed:  # hiding or showing broke off
+            self._bucket.delete(REMOVED + job_id)
+        for job_id, objects in itertools.groupby(self._bucket.entries(JOBS), lambda entry: entry.key.split("/")[1]):
+            found = list(objects)
+            removed.discard(job_id)
             if job_id in there:
-                if job_id in removed:  # hiding or showing broke off
-                    self._bucket.delete(REMOVED + job_id)
                 self._remove_half_pages(job_id, found, before)
+                yield job_id, _page_folders(job_id, found)
             elif all(entry.changed < before for entry in found) and not self.exists(job_id):
+                self.remove_hidden(job_id)
+        for job_id in removed - there:  # nothing else is left of them
+            if not self.exists(job_id):
                 self.remove_hidden(job_id)
 
     def _remove_half_pages(self, job_id: str, found: list[Entry], before: float) -> None:
@@ -184,10 +191,7 @@ class JobObjects(JobFiles):
             raise DataDirFull(NO_ROOM.format(reason=exc.strerror)) from exc
 
     def page_folders(self, job_id: str) -> dict[int, list[str]]:
-        prefix = f"{_job(job_id)}pages/"
-        found = [entry for entry in self._bucket.entries(prefix) if entry.key.endswith(f"/{PAGE_FILE}")]
-        found.sort(key=lambda entry: entry.changed)
-        return by_number(entry.key[len(prefix) :].partition("/")[0] for entry in found)
+        return _page_folders(job_id, self._bucket.entries(f"{_job(job_id)}pages/"))
 
     def has_page(self, job_id: str, folder: str) -> bool:
         return self._bucket.entry(f"{_page(job_id, folder)}{PAGE_FILE}") is not None
@@ -216,3 +220,11 @@ def _document(job_id: str) -> str:
 
 def _page(job_id: str, folder: str) -> str:
     return f"{_job(job_id)}pages/{folder}/"
+
+
+def _page_folders(job_id: str, objects: Iterable[Entry]) -> dict[int, list[str]]:
+    """The finished pages among the objects of a job."""
+    prefix = f"{_job(job_id)}pages/"
+    found = [entry for entry in objects if entry.key.startswith(prefix) and entry.key.endswith(f"/{PAGE_FILE}")]
+    found.sort(key=lambda entry: entry.changed)
+    return by_number(entry.key[len(prefix) :].partition("/")[0] for entry in found)

@@ -3,33 +3,23 @@
 
 from __future__ import annotations
 
-import logging
 import time
 from collections.abc import Callable
 
-from docparser.errors import OutcomeUnknown, StorageUnavailable
+from docparser.errors import OutcomeUnknown
 from docparser.jobs.storage.files import JobFiles
 from docparser.jobs.storage.states import JobState
 from docparser.jobs.storage.transaction import Database
 
-log = logging.getLogger(__name__)
-
 ORPHAN_S = 3600.0  # a younger file may be in the making
 
 
-def remove_leftovers_at_start(database: Database, files: JobFiles) -> None:
-    """Leftovers only cost space, so a start does not fail if a bucket or PostgreSQL goes away meanwhile."""
-    try:
-        remove_leftovers(database, files)
-    except StorageUnavailable as exc:
-        log.warning("%s What is left over is removed at the next start.", exc)
-
-
-def remove_leftovers(database: Database, files: JobFiles) -> None:
+def remove_leftovers(database: Database, files: JobFiles, stop: Callable[[], bool] = lambda: False) -> None:
     """Remove, if older than an hour: half-written and half-removed files, and page folders of ended jobs that no row
     names.
 
     A folder with a job's name stays, whatever the rows say; so does a page's only folder, unless the job was cancelled.
+    A walk over all files can take minutes, so ``stop`` is asked after each job.
     """
     old = time.time() - ORPHAN_S
     with database.reading() as connection:
@@ -37,11 +27,13 @@ def remove_leftovers(database: Database, files: JobFiles) -> None:
         used = {
             (row[0], row[1]) for row in connection.execute("SELECT job_id, folder FROM steps WHERE folder IS NOT NULL")
         }
-    files.remove_half_written(old)
-    for job_id in files.job_ids() & {job_id for job_id, state in jobs.items() if state.ended}:
-        for folders in files.page_folders(job_id).values():
+    for job_id, pages in files.clean(old):
+        if stop():
+            return
+        state = jobs.get(job_id)
+        for folders in pages.values() if state is not None and state.ended else ():
             replaced = any((job_id, folder) in used for folder in folders)
-            for folder in folders if replaced or jobs[job_id] is JobState.CANCELLED else ():
+            for folder in folders if replaced or state is JobState.CANCELLED else ():
                 if (job_id, folder) not in used and files.page_changed(job_id, folder) < old:
                     files.remove_page(job_id, folder)
 
@@ -90,10 +82,15 @@ class Retention:
 
     def sweep(self) -> int:
         """Remove the jobs that are due; returns how many. A job that has not ended is never removed."""
-        removed = [job_id for job_id in self._due() if remove_job(self._database, self._files, job_id)]
-        for job_id in removed:
-            self._tell(job_id)
-        return len(removed)
+        removed = 0
+        for job_id in self._due():
+            if remove_job(self._database, self._files, job_id):
+                self._tell(job_id)  # at once: the next removal may fail
+                removed += 1
+        return removed
+
+    def remove_leftovers(self, stop: Callable[[], bool]) -> None:
+        remove_leftovers(self._database, self._files, stop)
 
     def _due(self) -> list[str]:
         with self._database.reading() as connection:
