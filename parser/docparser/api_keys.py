@@ -153,6 +153,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     rotate.add_argument("client", help="name or id")
     rotate.add_argument("--overlap", default="7d", metavar="SPAN", help="how long the old key works; default: 7d")
+    _add_expiry(rotate, "when the new key expires; default: when the old one would have")
     rotate.set_defaults(run=_rotate)
 
     expire = commands.add_parser("expire", help="end a client's keys, by default now")
@@ -215,10 +216,17 @@ def _list(arguments: argparse.Namespace, file: KeyFile, settings: Settings) -> i
 def _rotate(arguments: argparse.Namespace, file: KeyFile, settings: Settings) -> int:
     until = _moment(arguments.overlap)
     old = _newest(arguments.client, file, settings)
+    expires = _moment(arguments.expires) if arguments.expires else old.expires
+    if not arguments.expires and old.expired(time.time()):
+        raise ValueError(
+            f"{arguments.client!r}: its keys expired at {shown_time(old.expires or 0)}; expected --expires WHEN, which "
+            "lets this client in again"
+        )
     key = new_key()
-    known = digest(key)
-    file.rotate(old, dataclasses.replace(old, digest=known, expires=None), until)
-    print(f"the previous key of {old.name} works until {shown_time(until)}:", file=sys.stderr)
+    file.rotate(old, dataclasses.replace(old, digest=digest(key), expires=expires), until)
+    ends = until if old.expires is None else min(until, old.expires)
+    lasts = "never expires" if expires is None else f"expires at {shown_time(expires)}"
+    print(f"the previous key of {old.name} ends at {shown_time(ends)}; this one {lasts}:", file=sys.stderr)
     print(key)
     return 0
 

@@ -16,7 +16,7 @@ import pytest
 from docparser import api_keys, link_keys
 from docparser.clients import key_ring
 from docparser.clients.key_ring import KeyRing
-from docparser.clients.keys import Key, Quota, digest, parse_entry, parse_quota
+from docparser.clients.keys import Key, Quota, digest, parse_entry, parse_quota, shown_time
 from docparser.errors import NotReady
 from docparser.settings import Settings
 
@@ -176,6 +176,18 @@ class TestFiles:
         assert "nobody may ask" in caplog.text
         assert KeyRing.of(Settings(data_dir=tmp_path / "none", api_keys_file=tmp_path / "api_keys"))
 
+    def test_a_volume_that_is_away_revokes_nothing(self, tmp_path, caplog):
+        folder = tmp_path / "data"
+        self.write(folder / "api_keys", f"sha256:{digest('one')}")
+        ring = KeyRing.of(Settings(data_dir=folder))
+        folder.rename(tmp_path / "unmounted")
+        ring.look()
+        assert ring.find("one") and f"{folder / 'api_keys'} cannot be read" in caplog.text
+        (tmp_path / "unmounted").rename(folder)
+        self.write(folder / "api_keys")
+        ring.look()
+        assert ring and not ring.find("one"), "an emptied file revokes"
+
     def test_the_first_key_closes_an_open_service(self, tmp_path):
         settings = Settings(data_dir=tmp_path)
         ring = KeyRing.of(settings)
@@ -250,6 +262,30 @@ class TestCommand:
         assert before.priority == after.priority == "bulk"
         assert after.expires is None and before.expires and before.expired(time.time() + 7201)
         assert not before.expired(time.time() + 7100)
+
+    def test_a_rotated_key_ends_when_its_predecessor_would_have(self, capsys, tmp_path):
+        old = self.make(capsys, "--name", "billing", "--expires", "2h")
+        assert api_keys.main(["rotate", "billing", "--overlap", "7d"]) == 0
+        output = capsys.readouterr()
+        ring = KeyRing.of(Settings(data_dir=tmp_path / "data"))
+        before, after = ring.find(old), ring.find(output.out.strip())
+        assert before and after and before.expires == after.expires and after.expired(time.time() + 7201)
+        ends = shown_time(before.expires or 0)
+        assert f"ends at {ends}; this one expires at {ends}" in output.err
+        assert api_keys.main(["rotate", "billing", "--expires", "30d"]) == 0
+        newest = KeyRing.of(Settings(data_dir=tmp_path / "data")).find(capsys.readouterr().out.strip())
+        assert newest and newest.expires and newest.expires > time.time() + 29 * 86400
+
+    def test_a_client_that_was_ended_is_let_in_by_nobodys_mistake(self, capsys, tmp_path):
+        self.make(capsys, "--name", "guest")
+        assert api_keys.main(["expire", "guest"]) == 0
+        kept = (tmp_path / "data/api_keys").read_text()
+        capsys.readouterr()
+        assert api_keys.main(["rotate", "guest"]) == 2
+        assert "expected --expires" in capsys.readouterr().err and (tmp_path / "data/api_keys").read_text() == kept
+        assert api_keys.main(["rotate", "guest", "--expires", "1d"]) == 0
+        found = KeyRing.of(Settings(data_dir=tmp_path / "data")).find(capsys.readouterr().out.strip())
+        assert found and not found.expired(time.time())
 
     def test_expiry_ends_all_keys_of_a_client_and_no_other(self, capsys, tmp_path):
         keys = [self.make(capsys, "--name", name) for name in ("billing", "search")]

@@ -31,12 +31,16 @@ def own_file(settings: Settings) -> Path:
 
 class KeyRing:
     """A ring with a key or a file asks for keys from then on: an emptied file revokes them and opens nothing, after a
-    restart too."""
+    restart too.
+
+    A file that was there once is required from then on. It goes with its volume, and its clients are told that jobs
+    wait, not that nobody knows their keys.
+    """
 
     def __init__(self, listed: str = "", required_file: Path | None = None, optional_file: Path | None = None) -> None:
         """``listed`` are entries that commas divide. Raises NotReady if an entry is wrong or a file is missing."""
         self._listed = listed
-        self._required_file = required_file
+        self._required = {required_file}
         self._files = [path for path in dict.fromkeys((required_file, optional_file)) if path is not None]
         self._stamps = self._look()
         self._keys, self._clients = _index(self._read())
@@ -98,13 +102,15 @@ class KeyRing:
         log.info("keys were read again: %d", len(self._keys))
 
     def _look(self) -> list[Stamp]:
-        return [_stamp(path) for path in self._files]
+        stamps = [_stamp(path) for path in self._files]
+        self._required |= {path for path, stamp in zip(self._files, stamps, strict=True) if stamp}
+        return stamps
 
     def _read(self) -> list[Key]:
         entries = [entry.strip() for entry in self._listed.split(",") if entry.strip()]
         keys = [_key(f"PARSER_API_KEYS: entry {number}", entry) for number, entry in enumerate(entries, 1)]
         for path in self._files:
-            keys += [key for _, key in read_file(path, missing_ok=path != self._required_file)]
+            keys += [key for _, key in read_file(path, missing_ok=path not in self._required)]
         _check(keys)
         return keys
 
