@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The jobs' tables and indexes, in the SQL that SQLite (``jobs.storage.schema``) and PostgreSQL (``postgres.schema``)
-share.
+"""The tables and indexes of jobs and quotas, in the SQL that SQLite (``jobs.storage.schema``, ``clients.usage``) and
+PostgreSQL (``postgres.schema``) share.
 """
 
 from __future__ import annotations
@@ -77,3 +77,24 @@ CREATE TABLE callbacks (
 CREATE INDEX queued_callbacks ON callbacks (not_before) WHERE state = 'queued';
 CREATE INDEX sending_callbacks ON callbacks (process) WHERE state = 'sending';
 """
+# ``charged``: what must not be charged a second time, like the pages of a job that is opened again.
+QUOTAS = """
+CREATE TABLE IF NOT EXISTS used (
+    client TEXT,
+    quota TEXT,
+    ends BIGINT,
+    amount BIGINT NOT NULL,
+    PRIMARY KEY (client, quota, ends)
+);
+CREATE TABLE IF NOT EXISTS charged (
+    reference TEXT,
+    quota TEXT,
+    ends BIGINT,
+    PRIMARY KEY (reference, quota)
+);
+"""
+
+
+def statements(tables: str, *, sqlite: bool) -> list[str]:
+    """Each statement of ``tables``. WITHOUT ROWID: SQLite keeps the rows by their keys, without numbers of its own."""
+    return (tables.replace("\n);", "\n) WITHOUT ROWID;") if sqlite else tables).rstrip().removesuffix(";").split(";\n")

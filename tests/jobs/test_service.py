@@ -23,7 +23,7 @@ from docparser.clients.allowance import Allowance, ClientMetrics
 from docparser.clients.audit import AuditLog
 from docparser.clients.key_ring import KeyRing
 from docparser.clients.keys import digest
-from docparser.clients.usage import UsageLedger
+from docparser.clients.usage import SqliteUsage, UsageLedger
 from docparser.contract.schemas import ParseOptions
 from docparser.convert.names import How
 from docparser.documents.spool import Document
@@ -101,7 +101,7 @@ def make(tmp_path: Path, registry: CollectorRegistry) -> Iterator[Made]:
 
     def make(entry: str = "", **settings: Any) -> JobService:
         ring = KeyRing(f"sha256:{digest('key')} name=me {entry}")
-        allowance = Allowance(ring, UsageLedger(tmp_path / "usage.sqlite3"), ClientMetrics(registry))
+        allowance = Allowance(ring, UsageLedger(SqliteUsage(tmp_path / "usage.sqlite3")), ClientMetrics(registry))
         own = Settings(**{"data_dir": tmp_path, "min_free_mib": 0, **settings})
         audit = AuditLog(str(tmp_path / "audit.jsonl"))
         made.append(JobService(own, Knows(), Presence(), allowance, audit, MODEL, registry))

@@ -52,7 +52,7 @@ def test_what_has_a_reference_counts_once_whichever_parser_counts_it(ledgers):
 
 
 def test_while_postgresql_is_away_each_counts_in_memory_and_adds_it_later(ledgers, postgres, caplog):
-    assert isinstance(ledgers[0], SharedUsage) and ledgers[0].known()
+    assert isinstance(ledgers[0]._store, SharedUsage) and ledgers[0].known()
     ledgers[0].spend("id", "name", [(PAGES, 1)])
     postgres.kill()
     try:

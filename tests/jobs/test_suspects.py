@@ -17,7 +17,7 @@ from prometheus_client import CollectorRegistry
 
 from docparser.clients.allowance import Allowance, ClientMetrics
 from docparser.clients.key_ring import KeyRing
-from docparser.clients.usage import UsageLedger
+from docparser.clients.usage import SqliteUsage, UsageLedger
 from docparser.contract.schemas import ParseOptions
 from docparser.documents.spool import Document
 from docparser.errors import VlmUnavailable
@@ -92,7 +92,9 @@ class Ready(Readiness):
 def runner_of(place: Place, service: SimulatedService) -> JobRunner:
     settings = Settings(workers=1, pages_in_flight=PAGES)
     retention = Retention(place.database, place.files, age_s=1e6, most_bytes=1 << 40)
-    anyone = Allowance(KeyRing(), UsageLedger(place.files.root / "usage.sqlite3"), ClientMetrics(CollectorRegistry()))
+    anyone = Allowance(
+        KeyRing(), UsageLedger(SqliteUsage(place.files.root / "usage.sqlite3")), ClientMetrics(CollectorRegistry())
+    )
     damage = Damage(place.queue, place.files, CollectorRegistry())
     return JobRunner(settings, service, Ready(), place.store, place.queue, place.files, retention, anyone, damage)
 

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import json
 import logging
@@ -10,6 +11,7 @@ import sqlite3
 import sys
 import threading
 import time
+from collections.abc import Iterator
 
 import pytest
 from prometheus_client import CollectorRegistry, generate_latest
@@ -19,7 +21,7 @@ from docparser.clients.allowance import Allowance, ClientMetrics
 from docparser.clients.audit import AuditLog, Caller, caller
 from docparser.clients.key_ring import KeyRing
 from docparser.clients.keys import Quota, digest
-from docparser.clients.usage import UsageLedger
+from docparser.clients.usage import SqliteUsage, UsageLedger
 from docparser.errors import DocumentTooLarge, LinkRefused, NotReady, QuotaExceeded
 from docparser.jobs.links import STEP_S, LinkKeys, Links
 from docparser.jobs.storage.data_folder import FolderFiles
@@ -29,8 +31,13 @@ JOBS = Quota("jobs", 2, "month")
 
 
 @pytest.fixture
-def ledger(tmp_path):
-    ledger = UsageLedger(tmp_path / "usage.sqlite3")
+def store(tmp_path) -> SqliteUsage:
+    return SqliteUsage(tmp_path / "usage.sqlite3")
+
+
+@pytest.fixture
+def ledger(store):
+    ledger = UsageLedger(store)
     yield ledger
     ledger.close()
 
@@ -58,7 +65,9 @@ class TestUsage:
     def test_what_has_a_reference_counts_once(self, ledger, tmp_path):
         for _ in range(3):
             ledger.spend("a", "A", [(PAGES, 4)], reference="job-1")
-        UsageLedger(tmp_path / "usage.sqlite3").spend("a", "A", [(PAGES, 4)], reference="job-1")  # another process
+        UsageLedger(SqliteUsage(tmp_path / "usage.sqlite3")).spend(
+            "a", "A", [(PAGES, 4)], reference="job-1"
+        )  # another process
         ledger.spend("b", "B", [(PAGES, 1)], reference="job-1")
         assert (ledger.used("a", PAGES), ledger.used("b", PAGES)) == (4, 1)
         with pytest.raises(QuotaExceeded):
@@ -66,7 +75,7 @@ class TestUsage:
         ledger.spend("a", "A", [(PAGES, 6)], reference="job-2")  # the refused call did not use up the reference
         assert ledger.used("a", PAGES) == 10
 
-    def test_a_new_period_begins_at_nothing(self, ledger, monkeypatch):
+    def test_a_new_period_begins_at_nothing(self, ledger, store, monkeypatch):
         quota = Quota("pages", 10, "day")
         ledger.spend("a", "A", [(quota, 10)], reference="job-1")
         tomorrow = quota.window(time.time())[1] + 3605  # it looks for them once an hour
@@ -74,12 +83,12 @@ class TestUsage:
         assert ledger.used("a", quota) == 0
         ledger.spend("a", "A", [(quota, 10)], reference="job-2")
         for table in ("used", "charged"):
-            rows = sqlite3.connect(ledger.path).execute(f"SELECT count(*) FROM {table}").fetchone()
+            rows = sqlite3.connect(store.path).execute(f"SELECT count(*) FROM {table}").fetchone()
             assert rows == (1,), f"{table}: those of periods that are over are removed"
 
     def test_threads_do_not_spend_the_same_twice(self, ledger, tmp_path, caplog):
         refused = []
-        ledgers = [UsageLedger(tmp_path / "usage.sqlite3") for _ in range(4)]
+        ledgers = [UsageLedger(SqliteUsage(tmp_path / "usage.sqlite3")) for _ in range(4)]
 
         def spend(own: UsageLedger) -> None:
             for _ in range(5):
@@ -99,10 +108,10 @@ class TestUsage:
         for own in ledgers:
             own.close()
 
-    def test_a_damaged_file_is_set_aside_and_the_service_goes_on(self, ledger, caplog):
-        ledger.path.write_bytes(b"no database at all" * 100)
+    def test_a_damaged_file_is_set_aside_and_the_service_goes_on(self, ledger, store, caplog):
+        store.path.write_bytes(b"no database at all" * 100)
         ledger.spend("a", "A", [(PAGES, 4)])
-        assert ledger.path.with_name("usage.sqlite3.damaged").exists() and "cannot be used" in caplog.text
+        assert store.path.with_name("usage.sqlite3.damaged").exists() and "cannot be used" in caplog.text
         with pytest.raises(QuotaExceeded):
             ledger.spend("a", "A", [(PAGES, 7)])
         ledger.spend("a", "A", [(PAGES, 4)])
@@ -111,7 +120,7 @@ class TestUsage:
             ledger.spend("a", "A", [(PAGES, 4)])
 
     def test_a_folder_that_cannot_be_written_stops_nobody_but_who_is_over(self, tmp_path):
-        ledger = UsageLedger(tmp_path / "missing/usage.sqlite3")
+        ledger = UsageLedger(SqliteUsage(tmp_path / "missing/usage.sqlite3"))
         ledger.spend("a", "A", [(PAGES, 9)])
         with pytest.raises(QuotaExceeded):
             ledger.spend("a", "A", [(PAGES, 2)])
@@ -119,6 +128,47 @@ class TestUsage:
         ledger.spend("a", "A", [(PAGES, 1)])
         ledger.spend("a", "A", [(PAGES, 5)], force=True)
         assert ledger.used("a", PAGES) == 15, "work that is done counts in any case"
+
+    @pytest.fixture
+    def away(self, store, monkeypatch):
+        """Within it, the store cannot be used."""
+
+        def failing(*_: object) -> None:
+            raise sqlite3.OperationalError("disk I/O error")
+
+        @contextlib.contextmanager
+        def away() -> Iterator[None]:
+            with monkeypatch.context() as fault:
+                fault.setattr(store, "_open", failing)
+                yield
+
+        return away
+
+    def test_what_has_a_reference_counts_once_while_the_store_is_away_and_afterwards(self, ledger, away, tmp_path):
+        ledger.spend("a", "A", [(PAGES, 1)], reference="job-1")
+        with away():
+            for _ in range(2):
+                ledger.spend("a", "A", [(PAGES, 3)], reference="job-2")
+            assert ledger.used("a", PAGES) == 3
+            ledger.spend("a", "A", [(PAGES, 1)], reference="job-1")  # nobody can know here that it was counted
+        ledger.spend("a", "A", [(PAGES, 3)], reference="job-2")
+        assert ledger.used("a", PAGES) == 4
+        assert UsageLedger(SqliteUsage(tmp_path / "usage.sqlite3")).used("a", PAGES) == 4, "it is saved"
+
+    def test_a_repeated_reference_loses_nothing_that_was_counted_in_memory(self, ledger, away):
+        ledger.spend("a", "A", [(PAGES, 1)], reference="job-1")
+        with away():
+            ledger.spend("a", "A", [(PAGES, 3), (JOBS, 1)])
+        ledger.spend("a", "A", [(PAGES, 1)], reference="job-1")
+        assert (ledger.used("a", PAGES), ledger.used("a", JOBS)) == (4, 1)
+
+    def test_a_refusal_names_what_was_counted_in_memory_too(self, ledger, away):
+        ledger.spend("a", "A", [(PAGES, 1)])
+        with away():
+            ledger.spend("a", "A", [(PAGES, 5)])
+        with pytest.raises(QuotaExceeded, match=r"4 of 10 pages.*5 are needed") as caught:
+            ledger.spend("a", "A", [(PAGES, 5)])
+        assert caught.value.used == 6
 
 
 class TestAllowance:
@@ -176,12 +226,12 @@ class TestAllowance:
         with pytest.raises(QuotaExceeded):
             allowance.check(me, "jobs")
 
-    def test_who_has_no_quota_costs_no_file(self, ledger):
+    def test_who_has_no_quota_costs_no_file(self, ledger, store):
         allowance, me, _ = self.allowance(ledger, "")
         allowance.spend_pages(me, 1000)
         allowance.spend_pages("", 1000)
         allowance.check("", "bytes", 10**12)
-        assert not ledger.path.exists()
+        assert not store.path.exists()
 
     def test_labels_are_bounded(self, monkeypatch):
         monkeypatch.setattr("docparser.clients.allowance.MOST_NAMES", 3)

@@ -21,7 +21,7 @@ from docparser.clients.audit import AuditLog
 from docparser.clients.key_ring import KeyRing
 from docparser.clients.keys import digest
 from docparser.clients.origins import Origins
-from docparser.clients.usage import UsageLedger
+from docparser.clients.usage import SqliteUsage, UsageLedger
 from docparser.errors import NotReady
 from docparser.http.admission import Admission, cors, shown_path
 from docparser.http.gate import Gate, TracedRequests, client_of, holder_of
@@ -46,7 +46,7 @@ def gated(settings: Settings, app=None) -> Gate:
     pool = WorkerPool(settings)
     metrics = Metrics(pool, PageScheduler(settings, pool))
     ring, by_client = KeyRing.of(settings), ClientMetrics(metrics.registry)
-    allowance = Allowance(ring, UsageLedger(settings.data_dir / "usage.sqlite3"), by_client)
+    allowance = Allowance(ring, UsageLedger(SqliteUsage(settings.data_dir / "usage.sqlite3")), by_client)
     admission = Admission(ring, Origins.of(settings), allowance, AuditLog("off"), by_client)
     return Gate(app or echo, settings=settings, admission=admission, metrics=metrics)
 

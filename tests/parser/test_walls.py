@@ -37,7 +37,7 @@ ALLOWED: dict[str, set[str]] = {
     "formula_signs": set(),
     "places": {"formula_signs"},
     "places.grids": {"places"},
-    "clients": {"contract", "errors", "logs", "postgres", "settings"},
+    "clients": {"contract", "errors", "job_tables", "logs", "postgres", "settings"},
     "connections": {"clients", "settings"},
     "opening": set(),
     # Of errors only what its job in a child process may say.

@@ -13,26 +13,21 @@ import logging
 import sqlite3
 import threading
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, Protocol
 
 from docparser.clients.keys import RESOURCES, Quota, shown_time
 from docparser.errors import DataDirFull, QuotaExceeded, StorageUnavailable
+from docparser.job_tables import QUOTAS, statements
 from docparser.settings import Settings
 
 log = logging.getLogger(__name__)
 
 FILE = "usage.sqlite3"
 BUSY_S = 5.0
-SCHEMA = (
-    "CREATE TABLE IF NOT EXISTS used (client TEXT, quota TEXT, ends INTEGER, amount INTEGER NOT NULL, "
-    "PRIMARY KEY (client, quota, ends)) WITHOUT ROWID",
-    # What was charged once and must not be charged again, like the pages of a job that is opened a second time.
-    "CREATE TABLE IF NOT EXISTS charged (reference TEXT, quota TEXT, ends INTEGER, "
-    "PRIMARY KEY (reference, quota)) WITHOUT ROWID",
-)
 Slot = tuple[str, str, int]  # client, quota, end of the period
 
 
@@ -56,16 +51,34 @@ def exceeded(quota: Quota, name: str, used: int, wanted: int, now: float) -> Quo
     return error
 
 
+class UsageStore(Protocol):
+    """Where the counts are kept. Its methods block; one thread at a time calls them."""
+
+    failures: tuple[type[Exception], ...]
+    """What ``reading`` and ``writing`` raise while the store cannot be used."""
+
+    def known(self) -> bool:
+        """Whether anything was counted; looking for it makes no file."""
+
+    def reading(self) -> AbstractContextManager[Statements]: ...
+
+    def writing(self, client: str) -> AbstractContextManager[Statements]:
+        """A transaction in which nobody else counts for ``client``."""
+
+    def failed(self, exc: Exception) -> None:
+        """The store could not be used: say so, and make ready for the next try."""
+
+    def close(self) -> None: ...
+
+
 class UsageLedger:
-    """Methods block on the disk. The file is made when there is something to count."""
+    """Methods block on the store. While it is away, amounts are counted in memory, and saved with the next of their
+    slot."""
 
-    failures: tuple[type[Exception], ...] = (sqlite3.Error,)
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
+    def __init__(self, store: UsageStore) -> None:
+        self._store = store
         self._lock = threading.Lock()
-        self._connection: sqlite3.Connection | None = None
-        self._unsaved: Counter[Slot] = Counter()
+        self._unsaved: defaultdict[Slot, Counter[str]] = defaultdict(Counter)  # slot -> by reference, "" without one
         self._cleaned = 0.0
 
     @staticmethod
@@ -74,16 +87,18 @@ class UsageLedger:
 
     def known(self) -> bool:
         """Whether anything was counted; looking for it makes no file."""
-        return self.path.exists()
+        return self._store.known()
 
     def used(self, client: str, quota: Quota) -> int:
         slot = client, quota.name, quota.window(time.time())[1]
         with self._lock:
+            unsaved = self._unsaved.get(slot, Counter()).total()
             try:
-                with self._reading() as connection:
-                    return self._amount(connection, slot) + self._unsaved[slot]
-            except self.failures as exc:
-                return self._given_up(exc)[slot]
+                with self._store.reading() as connection:
+                    return _amount(connection, slot) + unsaved
+            except self._store.failures as exc:
+                self._store.failed(exc)
+                return unsaved
 
     def spend(
         self, client: str, name: str, wanted: Sequence[tuple[Quota, int]], *, reference: str = "", force: bool = False
@@ -96,58 +111,88 @@ class UsageLedger:
         slots = [((client, quota.name, quota.window(now)[1]), quota, amount) for quota, amount in wanted]
         with self._lock:
             try:
-                with self._writing(client, now) as connection:
+                with self._store.writing(client) as connection:
+                    self._clean(connection, now)
                     for slot, quota, amount in slots:
-                        if reference and not _first_time(connection, f"{client} {reference}", slot):
-                            continue
-                        used = self._amount(connection, slot)
-                        if not force and used + self._unsaved[slot] + amount > quota.most:
-                            raise exceeded(quota, name, used, amount, now)
-                        connection.execute(
-                            "INSERT INTO used VALUES (?, ?, ?, ?) "
-                            "ON CONFLICT (client, quota, ends) DO UPDATE SET amount = used.amount + excluded.amount",
-                            (*slot, amount + self._unsaved[slot]),
-                        )
+                        for earlier, unsaved in self._unsaved[slot].items():
+                            _count(connection, slot, unsaved, earlier)
+                        if _count(connection, slot, amount, reference) and not force:
+                            used = _amount(connection, slot)
+                            if used > quota.most:
+                                raise exceeded(quota, name, used - amount, amount, now)
                 for slot, _, _ in slots:
                     self._unsaved.pop(slot, None)
-            except self.failures as exc:
-                unsaved = self._given_up(exc)
+            except self._store.failures as exc:
+                self._store.failed(exc)
+                slots = [one for one in slots if not reference or reference not in self._unsaved[one[0]]]
                 for slot, quota, amount in slots:
-                    if not force and unsaved[slot] + amount > quota.most:
-                        raise exceeded(quota, name, unsaved[slot], amount, now) from None
+                    used = self._unsaved[slot].total()
+                    if not force and used + amount > quota.most:
+                        raise exceeded(quota, name, used, amount, now) from None
                 for slot, _, amount in slots:
-                    unsaved[slot] += amount
+                    self._unsaved[slot][reference] += amount
 
     def close(self) -> None:
         with self._lock:
-            if self._connection is not None:
-                self._connection.close()
-                self._connection = None
+            self._store.close()
 
-    def _open(self) -> sqlite3.Connection:
-        if self._connection is None:
-            connection = sqlite3.connect(self.path, timeout=BUSY_S, isolation_level=None, check_same_thread=False)
-            try:
-                _to_write_ahead(connection)
-                for statement in ("PRAGMA synchronous = NORMAL", *SCHEMA):
-                    connection.execute(statement)
-            except BaseException:
-                connection.close()
-                raise
-            self._connection = connection
-        return self._connection
+    def _clean(self, connection: Statements, now: float) -> None:
+        """Remove periods that are over, once an hour."""
+        if now - self._cleaned > 3600:
+            connection.execute("DELETE FROM used WHERE ends <= ?", (now,))
+            connection.execute("DELETE FROM charged WHERE ends <= ?", (now,))
+            for slot in [slot for slot in self._unsaved if slot[2] <= now]:
+                del self._unsaved[slot]
+            self._cleaned = now
+
+
+def _amount(connection: Statements, slot: Slot) -> int:
+    row = connection.execute("SELECT amount FROM used WHERE client = ? AND quota = ? AND ends = ?", slot).fetchone()
+    return int(row[0]) if row else 0
+
+
+def _count(connection: Statements, slot: Slot, amount: int, reference: str) -> bool:
+    """False if the ``reference`` was charged before, which counts nothing."""
+    client, quota, ends = slot
+    if reference:
+        charge = "INSERT INTO charged VALUES (?, ?, ?) ON CONFLICT DO NOTHING"
+        if not connection.execute(charge, (f"{client} {reference}", quota, ends)).rowcount:
+            return False
+    connection.execute(
+        "INSERT INTO used VALUES (?, ?, ?, ?) "
+        "ON CONFLICT (client, quota, ends) DO UPDATE SET amount = used.amount + excluded.amount",
+        (*slot, amount),
+    )
+    return True
+
+
+class SqliteUsage:
+    """The file at ``path``, which is made when there is something to count."""
+
+    failures: tuple[type[Exception], ...] = (sqlite3.Error,)
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._connection: sqlite3.Connection | None = None
+
+    def known(self) -> bool:
+        return self.path.exists()
+
+    def close(self) -> None:
+        if self._connection is not None:
+            with contextlib.suppress(sqlite3.Error):
+                self._connection.close()
+            self._connection = None
 
     @contextlib.contextmanager
-    def _reading(self) -> Iterator[Statements]:
+    def reading(self) -> Iterator[Statements]:
         yield self._open()
 
     @contextlib.contextmanager
-    def _writing(self, client: str, now: float) -> Iterator[Statements]:
-        """A transaction in which nobody else counts for ``client``."""
+    def writing(self, client: str) -> Iterator[Statements]:
         connection = self._open()
         connection.execute("BEGIN IMMEDIATE")
         try:
-            self._clean(connection, now)
             yield connection
             connection.execute("COMMIT")
         except BaseException:
@@ -155,31 +200,28 @@ class UsageLedger:
                 connection.execute("ROLLBACK")
             raise
 
-    def _clean(self, connection: Statements, now: float) -> None:
-        """Remove periods that are over, once an hour."""
-        if now - self._cleaned > 3600:
-            connection.execute("DELETE FROM used WHERE ends <= ?", (now,))
-            connection.execute("DELETE FROM charged WHERE ends <= ?", (now,))
-            self._cleaned = now
-
-    @staticmethod
-    def _amount(connection: Statements, slot: Slot) -> int:
-        row = connection.execute("SELECT amount FROM used WHERE client = ? AND quota = ? AND ends = ?", slot).fetchone()
-        return int(row[0]) if row else 0
-
-    def _given_up(self, exc: Exception) -> Counter[Slot]:
-        """Counts in memory, after an error of the file; a damaged file is set aside, and counting begins anew."""
+    def failed(self, exc: Exception) -> None:
+        """A damaged file is set aside, and counting begins anew."""
         log.error("%s cannot be used (%s); quotas are counted in memory meanwhile", self.path, exc)
-        if self._connection is not None:
-            with contextlib.suppress(sqlite3.Error):
-                self._connection.close()
-            self._connection = None
+        self.close()
         if getattr(exc, "sqlite_errorcode", 0) & 0xFF in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
             with contextlib.suppress(OSError):
                 self.path.replace(self.path.with_name(f"{self.path.name}.damaged"))
                 for suffix in ("-wal", "-shm"):
                     self.path.with_name(self.path.name + suffix).unlink(missing_ok=True)
-        return self._unsaved
+
+    def _open(self) -> sqlite3.Connection:
+        if self._connection is None:
+            connection = sqlite3.connect(self.path, timeout=BUSY_S, isolation_level=None, check_same_thread=False)
+            try:
+                _to_write_ahead(connection)
+                for statement in ("PRAGMA synchronous = NORMAL", *statements(QUOTAS, sqlite=True)):
+                    connection.execute(statement)
+            except BaseException:
+                connection.close()
+                raise
+            self._connection = connection
+        return self._connection
 
 
 def _to_write_ahead(connection: sqlite3.Connection) -> None:
@@ -195,26 +237,16 @@ def _to_write_ahead(connection: sqlite3.Connection) -> None:
             time.sleep(0.01)
 
 
-def _first_time(connection: Statements, reference: str, slot: Slot) -> bool:
-    _, quota, ends = slot
-    return bool(
-        connection.execute(
-            "INSERT INTO charged VALUES (?, ?, ?) ON CONFLICT DO NOTHING", (reference, quota, ends)
-        ).rowcount
-    )
+class SharedUsage:
+    """PostgreSQL, in which parsers on several machines count together. The job store makes the tables
+    (``postgres.schema``)."""
 
-
-class SharedUsage(UsageLedger):
-    """Usage in PostgreSQL, where parsers on several machines count together. The tables are the job store's
-    (``postgres.schema``). While the database is away, each parser counts in memory, and adds that later."""
-
-    failures = (StorageUnavailable, DataDirFull)
+    failures: tuple[type[Exception], ...] = (StorageUnavailable, DataDirFull)
 
     def __init__(self, url: str) -> None:
         """Raises NotReady if ``url`` cannot be read."""
         from docparser.postgres.database import PostgresDatabase  # psycopg is loaded only where it is used
 
-        super().__init__(Path())
         self._database = PostgresDatabase(url)
 
     def known(self) -> bool:
@@ -223,25 +255,21 @@ class SharedUsage(UsageLedger):
     def close(self) -> None:
         self._database.close()
 
-    @contextlib.contextmanager
-    def _reading(self) -> Iterator[Statements]:
-        with self._database.reading() as transaction:
-            yield transaction
+    def reading(self) -> AbstractContextManager[Statements]:
+        return self._database.reading()
 
     @contextlib.contextmanager
-    def _writing(self, client: str, now: float) -> Iterator[Statements]:
+    def writing(self, client: str) -> Iterator[Statements]:
         with self._database.writing() as transaction:
             transaction.lock_name(f"quotas of {client}")
-            self._clean(transaction, now)
             yield transaction
 
-    def _given_up(self, exc: Exception) -> Counter[Slot]:
+    def failed(self, exc: Exception) -> None:
         log.error("%s Quotas are counted in memory meanwhile.", exc)
-        return self._unsaved
 
 
 def ledger_of(settings: Settings) -> UsageLedger:
     """Where quotas are counted: beside the jobs. Raises NotReady if PARSER_DATABASE_URL cannot be read."""
     if settings.database_url:
-        return SharedUsage(settings.database_url)
-    return UsageLedger(settings.data_dir.expanduser().absolute() / FILE)
+        return UsageLedger(SharedUsage(settings.database_url))
+    return UsageLedger(SqliteUsage(settings.data_dir.expanduser().absolute() / FILE))

@@ -11,18 +11,12 @@ from __future__ import annotations
 import time
 
 from docparser.errors import Incompatible
-from docparser.job_tables import JOBS
+from docparser.job_tables import JOBS, QUOTAS, statements
 from docparser.postgres.transaction import PostgresTransaction
 
-QUOTAS = """
-CREATE TABLE used (
-    client TEXT, quota TEXT, ends BIGINT, amount BIGINT NOT NULL, PRIMARY KEY (client, quota, ends)
-);
-CREATE TABLE charged (reference TEXT, quota TEXT, ends BIGINT, PRIMARY KEY (reference, quota));
-CREATE SEQUENCE clock
-"""
-MIGRATIONS = {3: JOBS + QUOTAS}  # by the version that each leads to, in order
+MIGRATIONS = {1: f"{JOBS}{QUOTAS}CREATE SEQUENCE clock;"}  # by the version that each leads to, in order
 OLDEST = 1  # version that a release must know to use the newest schema
+TABLES = ("jobs", "steps", "flows", "callbacks", "used", "charged")
 VERSION_TABLE = "docparser_schema"
 LOCK = 0x444A4F4253  # any number that is the same in all parsers
 
@@ -36,7 +30,7 @@ def upgrade(transaction: PostgresTransaction, migrations: dict[int, str] = MIGRA
     if before >= newest:
         return before
     for version, migration in migrations.items():
-        for statement in migration.split(";\n") if version > before else ():
+        for statement in statements(migration, sqlite=False) if version > before else ():
             transaction.execute(statement)
     if before == 0:
         # Numbers of changes rise beyond those of a database that this one replaces: watchers compare them.
@@ -53,7 +47,7 @@ def check(transaction: PostgresTransaction, known: int = max(MIGRATIONS)) -> int
     """The version of the schema, 0 where there is none. Raises Incompatible if this release, which knows version
     ``known``, may not use it."""
     if not _exists(transaction, VERSION_TABLE):
-        if foreign := [name for name in ("jobs", "steps", "flows", "callbacks") if _exists(transaction, name)]:
+        if foreign := [name for name in TABLES if _exists(transaction, name)]:
             raise Incompatible(
                 f"PARSER_DATABASE_URL: the database has tables of another program ({', '.join(foreign)}). Name a "
                 "database of the parser's own."

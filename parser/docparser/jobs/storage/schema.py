@@ -7,14 +7,14 @@ import sqlite3
 from pathlib import Path
 
 from docparser.errors import Incompatible, StorageUnavailable
-from docparser.job_tables import JOBS
+from docparser.job_tables import JOBS, statements
 
 # Rises only with a change that older releases could not live with: a release refuses a file of another version.
 VERSION = 1
 APPLICATION_ID = 0x444A4F42  # "DJOB"
 CLOCK = """
 CREATE TABLE clock (value INTEGER NOT NULL);
-INSERT INTO clock VALUES (0)
+INSERT INTO clock VALUES (0);
 """
 TABLES = frozenset(("jobs", "steps", "flows", "callbacks", "clock"))
 
@@ -25,8 +25,7 @@ class Damaged(StorageUnavailable):
 
 def fill(connection: sqlite3.Connection, change: int) -> None:
     """Make the tables in an empty database. Changes are numbered from ``change``."""
-    # WITHOUT ROWID: SQLite keeps the rows by their keys, without numbers of its own.
-    for statement in (JOBS + CLOCK).replace("\n);", "\n) WITHOUT ROWID;").split(";\n"):
+    for statement in statements(JOBS + CLOCK, sqlite=True):
         connection.execute(statement)
     connection.execute("UPDATE clock SET value = ?", (change,))
     connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
