@@ -259,7 +259,16 @@ def test_pictures_alone_are_given_out_and_damage_is_kept_in_mind(make: Made, tmp
     job_id = place.submit(2)
     stored(place, job_id, 1, "one")
     assert _picture(service, job_id, 1, "a.jpg") == b"x"
-    for number, name in ((1, "frozen.json"), (1, "page.json"), (1, "b.jpg"), (1, "../a.jpg"), (2, "a.jpg"), (3, "a")):
+    for number, name in (
+        (1, "frozen.json"),
+        (1, "page.json"),
+        (1, "b.jpg"),
+        (1, "../a.jpg"),
+        (2, "a.jpg"),
+        (3, "a"),
+        (-1, "a"),
+        (10**30, "a"),
+    ):
         with pytest.raises(JobNotFound, match=f"page {number} has no"):
             _picture(service, job_id, number, name)
     (tmp_path / "jobs" / job_id / "pages" / str(place.store.look(job_id)[2][0].folder) / "a.jpg").write_bytes(b"y")
@@ -346,6 +355,25 @@ def test_pages_that_are_joined_while_a_client_reads_them_stay_whole(make: Made, 
         answer = json.loads(b"".join(stored_answer(service, job, steps, NO_MODELS, pictures, files)))
     assert answer["result"]["docparser"]["pages"] == []
     assert Path(files["pages/3/a.jpg"]).read_bytes() == b"new" and service.store.look(job_id)[1].done == 3
+
+
+def test_a_job_that_is_removed_while_a_client_reads_it_is_not_damaged(
+    make: Made, tmp_path: Path, registry: CollectorRegistry, caplog: pytest.LogCaptureFixture
+):
+    service, place = make(), Place(tmp_path)
+    job_id = place.submit(1)
+    stored(place, job_id, 1, "one")
+    job, _, steps, _ = service.store.look(job_id)
+    (tmp_path / "jobs" / job_id / "pages" / str(steps[0].folder) / "page.json").write_bytes(b"{}")
+    for _ in range(2):  # two clients saw the page before it failed
+        (line,) = service.results.lines(job, steps, str, NO_MODELS)
+        assert json.loads(line)["result"]["docparser"]["pages"][0]["error"]["kind"] == "damaged"
+    assert registry.get_sample_value("docparser_damaged_pages_total") == 1
+    caplog.clear()
+    service.purge(job_id, "")
+    with pytest.raises(JobNotFound, match="removed"):
+        list(service.results.lines(job, steps, str, NO_MODELS))
+    assert registry.get_sample_value("docparser_damaged_pages_total") == 1 and caplog.text == ""
 
 
 def test_notes_on_a_page_make_no_result_partial(make: Made, tmp_path: Path):

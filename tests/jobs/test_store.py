@@ -280,10 +280,19 @@ def test_a_damaged_page_is_found_and_can_be_retried(place):
         place.files.page(job_id, step.folder, step.sha256)
     assert place.queue.damaged(job_id, step, "damaged") is None
     assert place.store.look(job_id)[1].failed == 1 and place.store.retry(job_id, "") == [1]
-    assert place.queue.damaged(job_id, step, "damaged") is None and place.store.look(job_id)[1].queued == 1
+    again = place.queue.damaged(job_id, step, "damaged")
+    assert again is not None and again.state == "queued", "a page that is read again does not fail"
     assert [page for _, page in place.work()] == [1]
     newer = place.queue.damaged(job_id, step, "the folder of before")
     assert newer == place.store.look(job_id)[2][0] and newer.state == "done", "what replaced it is intact"
+
+
+def test_a_page_that_goes_back_is_due_at_once_though_the_clock_is_put_back(place, monkeypatch):
+    place.submit()
+    place.queue.requeue(place.claim(), 0.0, count=False)
+    earlier = time.time() - 3600
+    monkeypatch.setattr("docparser.jobs.storage.queue.time.time", lambda: earlier)
+    assert place.try_claim() is not None
 
 
 @in_a_bucket_too

@@ -39,8 +39,9 @@ class Damage:
         )
 
     def found(self, job_id: str, step: Step, words: str) -> Step | None:
-        """A page was damaged when its result was read. It fails, and can be retried. If it was replaced meanwhile, it
-        does not fail, and the newer page is returned. Raises StorageUnavailable if the storage is away."""
+        """A page was damaged when its result was read. It fails, and can be retried. If its step changed meanwhile, it
+        does not fail here, and the step is returned as it is now. Raises StorageUnavailable if the storage is away,
+        JobNotFound if the job was removed."""
         self._files.make_sure()
         newer = self._queue.damaged(job_id, step, words)
         if newer is None:
@@ -128,7 +129,9 @@ class Results:
         models: ModelsInUse,
         pictures: Pictures | None = None,
     ) -> tuple[JobPage, dict[str, pathlib.Path]]:
-        """The ``result`` of one page that has ended; and its files, where ``pictures`` looks them up."""
+        """The ``result`` of one page that has ended; and its files, where ``pictures`` looks them up.
+
+        Raises JobNotFound if the job was removed meanwhile."""
         copies: dict[str, pathlib.Path] = {}
         report: PageReport = {"page": step.number}
         entry: PageEntry = json.loads(EMPTY_ENTRY)
@@ -144,7 +147,8 @@ class Results:
                     copies = pictures(job.id, step.folder)
                     self._files.check_copies(step.folder, stored, copies)
             except StorageDamaged as exc:
-                if newer := self._damage.found(job.id, step, str(exc)):
+                newer = self._damage.found(job.id, step, str(exc))
+                if newer is not None and newer.state in (StepState.DONE, StepState.FAILED):
                     return self.page(job, newer, address, models, pictures)
                 copies = {}
                 error = {"kind": exc.kind, "message": str(exc)}

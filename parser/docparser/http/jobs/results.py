@@ -127,7 +127,7 @@ async def picture(job_id: str, permission: str, number: int, name: str, request:
 
 
 def _picture(jobs: JobService, job_id: str, number: int, name: str) -> bytes:
-    step = next((step for step in jobs.store.look(job_id)[2] if step.number == number), None)
+    _, step = jobs.store.page(job_id, number)
     if step is None or step.folder is None:
         raise JobNotFound(f"page {number} has no result")
     if NAME.fullmatch(name) and not name.startswith(FROZEN) and name != PAGE_FILE:
@@ -137,7 +137,7 @@ def _picture(jobs: JobService, job_id: str, number: int, name: str) -> bytes:
             pass  # said below
         except StorageDamaged as exc:
             if step.state is StepState.DONE and jobs.damage.found(job_id, step, str(exc)):
-                return _picture(jobs, job_id, number, name)  # its page was replaced meanwhile
+                return _picture(jobs, job_id, number, name)  # its step changed meanwhile
             raise
     raise JobNotFound(f"page {number} has no picture {name[:80]!r}")
 
@@ -151,8 +151,7 @@ def _picture(jobs: JobService, job_id: str, number: int, name: str) -> bytes:
 async def page(job_id: str, number: int, request: Request) -> Response:
     """One page that has ended, as a line of the JSONL; also while the job runs."""
     jobs = jobs_of(request)
-    job, _, steps, _ = await asyncio.to_thread(jobs.store.look, job_id, identity(request)[0])
-    step = next((step for step in steps if step.number == number), None)
+    job, step = await asyncio.to_thread(jobs.store.page, job_id, number, identity(request)[0])
     if step is None or step.state not in (StepState.DONE, StepState.FAILED):
         raise NoResultYet(f"page {number} of this job has no result" + ("" if job.state.ended else " yet"))
     base = await asyncio.to_thread(result_url, request, job.id, "")

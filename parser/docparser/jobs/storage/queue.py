@@ -10,9 +10,10 @@ from collections.abc import Collection
 from pydantic import ValidationError
 
 from docparser.contract.schemas import ParseOptions
+from docparser.errors import JobNotFound
 from docparser.jobs.storage import job_order
-from docparser.jobs.storage.states import JOINING, Job, JobState, Step, to_job, to_step
-from docparser.jobs.storage.store import end_if_finished, fail_step
+from docparser.jobs.storage.states import JOINING, Job, JobState, Step, StepState, to_job
+from docparser.jobs.storage.store import end_if_finished, fail_step, find_step
 from docparser.jobs.storage.transaction import Database, Membership, Transaction
 
 # The limit ends a page that kills the whole service each time. The scheduler counts the worker processes that a page
@@ -143,29 +144,29 @@ class StepQueue:
 
     def requeue(self, claim: Claim, delay_s: float, *, count: bool) -> None:
         """Put the step back into the queue, not before ``delay_s`` from now; ``count``: as one more attempt."""
+        not_before = time.time() + delay_s if delay_s else 0.0  # a clock that is put back delays nothing that is due
         with self._database.writing() as connection:
             if self._owns_or_deletes(connection, claim):
                 connection.execute(
                     "UPDATE steps SET state = 'queued', process = NULL, attempts = attempts - ?, not_before = ?, "
                     "changed = ? WHERE job_id = ? AND number = ?",
-                    (0 if count else 1, time.time() + delay_s, connection.tick(), claim.job.id, claim.number),
+                    (0 if count else 1, not_before, connection.tick(), claim.job.id, claim.number),
                 )
 
     def damaged(self, job_id: str, step: Step, error: str) -> Step | None:
-        """A finished page is unreadable where ``step`` says. It becomes a failed page, which can be retried.
+        """A finished page is unreadable where ``step`` says. It becomes a failed page, which can be retried, and None
+        is returned.
 
-        If it was joined meanwhile, it lies in another folder: then nothing changes, and the page's new step is
-        returned.
+        If it was joined, failed or queued meanwhile, nothing changes, and its step is returned as it is now. Raises
+        JobNotFound if the job was removed.
         """
         with self._database.writing() as connection:
             connection.lock_job(job_id)
-            row = connection.execute(
-                "SELECT * FROM steps WHERE job_id = ? AND number = ? AND state = 'done'", (job_id, step.number)
-            ).fetchone()
-            if row is None:
-                return None
-            if row["folder"] != step.folder:
-                return to_step(row)
+            now = find_step(connection, job_id, step.number)
+            if now is None:
+                raise JobNotFound(f"page {step.number} has no result; its job may have been removed")
+            if now.state is not StepState.DONE or now.folder != step.folder:
+                return now
             fail_step(connection, job_id, step.number, "StorageDamaged", error)
             connection.execute(
                 "UPDATE jobs SET state = 'running' WHERE id = ? AND state IN ('done', 'failed')", (job_id,)

@@ -31,6 +31,7 @@ from docparser.jobs.storage.states import (
 from docparser.jobs.storage.transaction import Database, Row, Transaction
 
 CANCELLED = "cancelled by the client"
+MOST_PAGES = (1 << 31) - 1  # what a row's number can be
 
 
 @dataclasses.dataclass(frozen=True)
@@ -106,6 +107,13 @@ class JobStore:
             ).fetchall()
         newest = max((row["changed"] for row in rows), default=after)
         return job, counts, [to_step(row) for row in rows if row["number"] > 0], newest
+
+    def page(self, job_id: str, number: int, owner: str | None = None) -> tuple[Job, Step | None]:
+        """The job and the step of one of its pages, in one snapshot; None where it has none of this number. Raises
+        JobNotFound."""
+        with self._database.reading() as connection:
+            job = _job(connection, job_id, owner)
+            return job, find_step(connection, job_id, number) if 0 < number <= MOST_PAGES else None
 
     def batch(self, batch_id: str, owner: str) -> list[tuple[Job, Counts]]:
         """All jobs of a batch, oldest first. Raises JobNotFound if there is none."""
@@ -293,6 +301,11 @@ def _job(connection: Transaction, job_id: str, owner: str | None) -> Job:
     if row is None or (owner is not None and row["owner"] != owner):
         raise JobNotFound(f"jobId: there is no job {job_id!r} here; it may be another client's, or its retention ended")
     return to_job(row)
+
+
+def find_step(connection: Transaction, job_id: str, number: int) -> Step | None:
+    row = connection.execute("SELECT * FROM steps WHERE job_id = ? AND number = ?", (job_id, number)).fetchone()
+    return to_step(row) if row is not None else None
 
 
 def fail_step(connection: Transaction, job_id: str, number: int, kind: str, error: str) -> None:
