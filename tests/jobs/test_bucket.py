@@ -3,9 +3,12 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import io
 import json
+import os
+import shutil
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -14,7 +17,15 @@ from pathlib import Path
 import pytest
 
 from docparser import server
-from docparser.errors import Incompatible, LinkRefused, NotReady, StorageAway, StorageDamaged, StorageUnavailable
+from docparser.errors import (
+    DataDirFull,
+    Incompatible,
+    LinkRefused,
+    NotReady,
+    StorageAway,
+    StorageDamaged,
+    StorageUnavailable,
+)
 from docparser.jobs.links import Links
 from docparser.jobs.storage import backend, retention
 from docparser.jobs.storage.job_objects import JobObjects
@@ -226,6 +237,44 @@ def test_copies_of_a_killed_process_are_removed_and_those_of_a_living_one_not(bu
     for made in (living, another):
         made.close()
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_copy_that_somebody_removed_is_fetched_again(files, tmp_path):
+    files.keep_submission(JOB, io.BytesIO(b"%PDF-"), SUBMISSION)
+    folder, _, _ = files.keep_page(JOB, 1, {}, {"a.jpg": b"x"})
+
+    def read() -> bytes:
+        with files.document(JOB) as path:
+            return path.read_bytes()
+
+    assert read() == b"%PDF-"
+    shutil.rmtree(files._copies.folder)
+    assert read() == b"%PDF-"
+    another = local_copies.Copies(files._bucket, tmp_path)
+    assert files._copies.folder.exists(), "it is marked again as a living process's"
+    another.close()
+    shutil.rmtree(files._copies.folder)
+    with files.pictures() as pictures:
+        assert pictures(JOB, folder)["a.jpg"].read_bytes() == b"x"
+
+
+def test_a_disk_that_takes_no_copy_makes_no_document_missing(files, monkeypatch):
+    files.keep_submission(JOB, io.BytesIO(b"%PDF-"), SUBMISSION)
+
+    def failing(number: int) -> Callable[..., bool]:
+        def download(*_: object) -> bool:
+            raise OSError(number, os.strerror(number))
+
+        return download
+
+    for number, kind in (
+        (errno.ENOSPC, DataDirFull),
+        (errno.ENOENT, StorageUnavailable),
+        (errno.EACCES, StorageUnavailable),
+    ):
+        monkeypatch.setattr(Bucket, "download", failing(number))
+        with pytest.raises(kind, match="PARSER_SPOOL_DIR"), files.document(JOB):
+            pass
 
 
 def test_the_key_of_addresses_is_one_for_all_parsers(bucket, monkeypatch):

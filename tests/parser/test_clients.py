@@ -12,6 +12,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from prometheus_client import CollectorRegistry, generate_latest
@@ -24,6 +25,7 @@ from docparser.clients.keys import Quota, digest
 from docparser.clients.usage import SqliteUsage, UsageLedger
 from docparser.errors import DocumentTooLarge, LinkRefused, NotReady, QuotaExceeded
 from docparser.jobs.links import STEP_S, LinkKeys, Links
+from docparser.jobs.storage import data_folder
 from docparser.jobs.storage.data_folder import FolderFiles
 
 PAGES = Quota("pages", 10, "month")
@@ -312,6 +314,14 @@ class TestLinkKeys:
         for permission in (old, new):
             with pytest.raises(LinkRefused, match="did not make this address"):
                 links.check("a" * 32, permission)
+
+    def test_the_name_of_a_new_key_is_flushed_to_the_disk_as_its_content_is(self, tmp_path, monkeypatch):
+        flushed: list[Path] = []
+        monkeypatch.setattr(data_folder, "flush_folder", flushed.append)
+        files = FolderFiles(tmp_path)
+        assert files.create("a", b"1") and not files.create("a", b"2")
+        files.replace("a", b"3")
+        assert flushed == [tmp_path] * 3 and files.names("") == ["a"], "the second time for whoever made it first"
 
     def test_a_retired_key_makes_no_new_address(self, tmp_path):
         thief = Links(FolderFiles(tmp_path / "copy"), 3600 * 24 * 365) if (tmp_path / "copy").mkdir() is None else None

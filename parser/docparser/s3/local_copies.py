@@ -7,6 +7,7 @@ Programs open files, so each object is fetched once while somebody uses it.
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import shutil
 import tempfile
@@ -17,13 +18,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO
 
-from docparser.errors import DataDirFull
+from docparser.errors import DataDirFull, StorageUnavailable
 from docparser.s3.bucket import Bucket
 
 GOOD_S = 5.0
 IDLE_BYTES = 512 << 20  # of copies that nobody uses
 PREFIX, IN_USE = "copies-", "in-use"
-NO_ROOM = "PARSER_SPOOL_DIR has no room for a copy of the document ({reason}); free some and try again."
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 class BucketFiles:
@@ -99,11 +100,38 @@ class Copies:
         copy = self._take(key)
         try:
             with copy.ready:  # others wait for the one that fetches it
-                if not copy.there:
+                if not copy.there or not copy.path.exists():
                     self._fetch(key, copy)
             yield copy.path
         finally:
             self._leave(key, copy)
+
+    @contextlib.contextmanager
+    def passing(self) -> Iterator[Path]:
+        """A folder for copies that go with the context. Raises StorageUnavailable, DataDirFull."""
+        with _spool_errors():
+            self._make_sure_of_folder()
+            folder = tempfile.mkdtemp(prefix="pictures-", dir=self.folder)
+        try:
+            yield Path(folder)
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+
+    def download(self, key: str, path: Path) -> bool:
+        """Write an object to a file below ``folder``; False if there is no such object. Raises StorageUnavailable,
+        DataDirFull."""
+        with _spool_errors():
+            self._make_sure_of_folder()
+            path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            return self._bucket.download(key, path)
+
+    def _make_sure_of_folder(self) -> None:
+        """Make it again if somebody cleaned the place of temporary files."""
+        with self._lock:
+            if not (self.folder / IN_USE).exists():
+                self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+                self._in_use.close()
+                self._in_use = _marked(self.folder)
 
     def forget(self, prefix: str) -> None:
         """Remove unused copies whose key begins with ``prefix``."""
@@ -123,14 +151,10 @@ class Copies:
             return copy
 
     def _fetch(self, key: str, copy: _Copy) -> None:
-        try:
-            if not self._bucket.download(key, copy.path):
-                raise FileNotFoundError(key)
-        except FileNotFoundError:
-            raise
-        except OSError as exc:
-            raise DataDirFull(NO_ROOM.format(reason=exc.strerror)) from exc
-        copy.size, copy.there = copy.path.stat().st_size, True
+        copy.there = self.download(key, copy.path)
+        if not copy.there:
+            raise FileNotFoundError(key)
+        copy.size = copy.path.stat().st_size
 
     def _leave(self, key: str, copy: _Copy) -> None:
         with self._lock:
@@ -155,7 +179,24 @@ def _own_folder(parent: Path) -> tuple[Path, BinaryIO]:
             fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
             shutil.rmtree(lock.parent, ignore_errors=True)
     folder = Path(tempfile.mkdtemp(prefix=PREFIX, dir=parent))
+    return folder, _marked(folder)
+
+
+def _marked(folder: Path) -> BinaryIO:
+    """The lock, which is held until the file is closed."""
     file = (folder / f".{IN_USE}").open("wb")
     fcntl.flock(file, fcntl.LOCK_EX)
     (folder / f".{IN_USE}").rename(folder / IN_USE)  # nobody sees it without its lock
-    return folder, file
+    return file
+
+
+@contextlib.contextmanager
+def _spool_errors() -> Iterator[None]:
+    """Turns OSError of the local disk into DataDirFull or StorageUnavailable: no object is missing because of it."""
+    try:
+        yield
+    except OSError as exc:
+        words = f"PARSER_SPOOL_DIR: a copy of the document cannot be written ({exc.strerror or exc}); "
+        if exc.errno in FULL:
+            raise DataDirFull(f"{words}free some room and try again.") from exc
+        raise StorageUnavailable(f"{words}make the directory writable and try again.") from exc

@@ -125,7 +125,6 @@ class Keeper(Watcher):
             database.check_path()
             if database.failure or self.trouble:
                 database.check()
-                database.failure = ""
             else:
                 database.check_owner()
         except StorageUnavailable:

@@ -34,6 +34,25 @@ class SmallFiles(Protocol):
     def names(self, prefix: str) -> list[str]: ...
 
 
+def write_new(path: Path, pieces: Iterable[bytes]) -> int:
+    """Write a file that is not there, for this user only, and flush it to the disk. Returns its bytes. Raises
+    OSError."""
+    with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+        size = sum(file.write(piece) for piece in pieces)
+        file.flush()
+        os.fsync(file.fileno())
+    return size
+
+
+def flush_folder(path: Path) -> None:
+    """Flush the names in a folder to the disk, as fsync does for a file's content."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
 class FolderFiles:
     """Files in ``root``, for this user only, flushed to the disk."""
 
@@ -46,17 +65,16 @@ class FolderFiles:
         return None
 
     def create(self, name: str, content: bytes) -> bool:
-        new = self._written(name, content)
-        try:
-            os.link(new, self._root / name)
-        except FileExistsError:
-            return False
-        finally:
-            new.unlink()
+        with self._written(name, content) as new:
+            try:
+                os.link(new, self._root / name)
+            except FileExistsError:
+                return False
         return True
 
     def replace(self, name: str, content: bytes) -> None:
-        self._written(name, content).replace(self._root / name)
+        with self._written(name, content) as new:
+            new.replace(self._root / name)
 
     def remove(self, name: str) -> None:
         (self._root / name).unlink(missing_ok=True)
@@ -64,13 +82,16 @@ class FolderFiles:
     def names(self, prefix: str) -> list[str]:
         return [path.name for path in self._root.iterdir() if path.name.startswith(prefix)]
 
-    def _written(self, name: str, content: bytes) -> Path:
+    @contextlib.contextmanager
+    def _written(self, name: str, content: bytes) -> Iterator[Path]:
+        """A hidden file that gets its name inside."""
         path = self._root / f".{name}-{secrets.token_hex(8)}"
-        with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        return path
+        try:
+            write_new(path, [content])
+            yield path
+        finally:
+            path.unlink(missing_ok=True)
+        flush_folder(self._root)
 
 
 class DataFolder:
@@ -115,10 +136,7 @@ class DataFolder:
         path = self.root / f".probe-{secrets.token_hex(8)}"
         with self.named_errors():
             try:
-                with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-                    file.write(bytes(4096))
-                    file.flush()
-                    os.fsync(file.fileno())
+                write_new(path, [bytes(4096)])
             finally:
                 path.unlink(missing_ok=True)
         self.failure = ""

@@ -63,7 +63,7 @@ class SqliteDatabase:
     def __init__(self, path: Path) -> None:
         """Open the file at ``path``, which must exist. Raises Damaged, Incompatible, StorageUnavailable."""
         self.path = path
-        self.failure = ""  # in words, of a transaction since the last `reopen`
+        self.failure = ""  # in words, of a transaction since the last `check`
         self._identity: tuple[int, int] | None = None
         self._beside: dict[Path, tuple[int, int] | None] = {}  # SQLite's own files beside it
         self._local = threading.local()
@@ -75,7 +75,6 @@ class SqliteDatabase:
         """Use the file that is at the path now. Each thread leaves its old connection when it comes here next."""
         self._identity = self._at_path()
         self._generation = object()
-        self.failure = ""
         try:
             self.check()
         except BaseException:
@@ -140,6 +139,7 @@ class SqliteDatabase:
             (outcome,) = self._connection().execute("PRAGMA quick_check(1)").fetchone()
         if outcome != "ok":
             raise Damaged(f"PARSER_DATA_DIR: the job database {self.path} is damaged ({outcome}).")
+        self.failure = ""
 
     def check_owner(self) -> None:
         """Raises Incompatible, Damaged as ``schema.check`` does. Cheap."""

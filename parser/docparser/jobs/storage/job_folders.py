@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import secrets
 import shutil
 from collections.abc import Iterator
@@ -22,7 +21,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from docparser.errors import DataDirFull
-from docparser.jobs.storage.data_folder import DataFolder, FolderFiles
+from docparser.jobs.storage.data_folder import DataFolder, FolderFiles, flush_folder, write_new
 from docparser.jobs.storage.files import JOB_ID, PAGE_FILE, JobFiles, Pictures, by_number
 
 REMOVED = ".removed-"
@@ -71,8 +70,8 @@ class JobFolders(JobFiles):
         with self.data.named_errors(), _removed_on_error(hidden):
             hidden.mkdir(mode=0o700)  # without its parents: if they are missing, something is wrong
             (hidden / "pages").mkdir(mode=0o700)
-            size = _write(hidden / "document", _chunks(document))
-            size += _write(hidden / "submission.json", [json.dumps(submission, ensure_ascii=False).encode()])
+            size = write_new(hidden / "document", _chunks(document))
+            size += write_new(hidden / "submission.json", [json.dumps(submission, ensure_ascii=False).encode()])
             flush_folder(hidden)
             hidden.rename(self.folder(job_id))
             flush_folder(self.jobs)
@@ -147,7 +146,7 @@ class JobFolders(JobFiles):
 
     def mark(self, job_id: str, name: str) -> None:
         with self.data.named_errors(), contextlib.suppress(FileNotFoundError, FileExistsError):
-            _write(self.folder(job_id) / name, [])
+            write_new(self.folder(job_id) / name, [])
 
     def marks(self, job_id: str) -> set[str]:
         with contextlib.suppress(FileNotFoundError):
@@ -167,8 +166,8 @@ class JobFolders(JobFiles):
         with self.data.named_errors(), _removed_on_error(hidden):
             hidden.mkdir(mode=0o700)
             for name, data in files.items():
-                _write(hidden / name, [data])
-            _write(hidden / PAGE_FILE, [page])
+                write_new(hidden / name, [data])
+            write_new(hidden / PAGE_FILE, [page])
             flush_folder(hidden)
             hidden.rename(pages / folder)
             flush_folder(pages)
@@ -213,25 +212,6 @@ def _changed(path: Path) -> float:
 def _chunks(file: BinaryIO) -> Iterator[bytes]:
     while data := file.read(CHUNK):
         yield data
-
-
-def _write(path: Path, chunks: Iterator[bytes] | list[bytes]) -> int:
-    size = 0
-    with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-        for data in chunks:
-            size += file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
-    return size
-
-
-def flush_folder(path: Path) -> None:
-    """Flush the names in a folder to the disk, as fsync does for a file's content."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 @contextlib.contextmanager

@@ -18,15 +18,14 @@ from __future__ import annotations
 import contextlib
 import itertools
 import json
-import tempfile
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from docparser.errors import DataDirFull, StorageUnavailable
+from docparser.errors import StorageUnavailable
 from docparser.jobs.storage.files import FILES, JOB_ID, PAGE_FILE, JobFiles, Pictures, by_number
 from docparser.s3.bucket import SETTING, Bucket, Entry
-from docparser.s3.local_copies import NO_ROOM, BucketFiles, Copies
+from docparser.s3.local_copies import BucketFiles, Copies
 
 SUBMISSIONS, REMOVED, JOBS = "submissions/", "removed/", "jobs/"
 NEVER = float("inf")
@@ -168,27 +167,20 @@ class JobObjects(JobFiles):
     @contextlib.contextmanager
     def pictures(self) -> Iterator[Pictures]:
         """Copies of them."""
-        with tempfile.TemporaryDirectory(prefix="pictures-", dir=self._copies.folder) as copies:
+        with self._copies.passing() as copies:
 
             def of(job_id: str, folder: str) -> dict[str, Path]:
                 found = {}
-                target = Path(copies, job_id, folder)
-                target.mkdir(parents=True, exist_ok=True)
+                target = copies / job_id / folder
                 names: Iterable[str] = ()
                 with contextlib.suppress(OSError, ValueError):  # reading page.json reports the damage
                     names = json.loads(self.read_page_file(job_id, folder, PAGE_FILE))[FILES]
                 for name in names:
-                    if self._copy(f"{_page(job_id, folder)}{name}", target / name):
+                    if self._copies.download(f"{_page(job_id, folder)}{name}", target / name):
                         found[name] = target / name
                 return found
 
             yield of
-
-    def _copy(self, key: str, path: Path) -> bool:
-        try:
-            return self._bucket.download(key, path)
-        except OSError as exc:
-            raise DataDirFull(NO_ROOM.format(reason=exc.strerror)) from exc
 
     def page_folders(self, job_id: str) -> dict[int, list[str]]:
         return _page_folders(job_id, self._bucket.entries(f"{_job(job_id)}pages/"))
