@@ -151,10 +151,10 @@ class Copies:
             return copy
 
     def _fetch(self, key: str, copy: _Copy) -> None:
-        copy.there = self.download(key, copy.path)
-        if not copy.there:
+        copy.there = False  # until all of it is there
+        if not self.download(key, copy.path):
             raise FileNotFoundError(key)
-        copy.size = copy.path.stat().st_size
+        copy.size, copy.there = copy.path.stat().st_size, True
 
     def _leave(self, key: str, copy: _Copy) -> None:
         with self._lock:
