@@ -457,7 +457,8 @@ def test_retention_by_age_and_by_size_spares_what_runs(place):
 
 
 def test_of_each_removed_job_is_told_though_a_later_removal_fails(place, monkeypatch):
-    jobs, told = [place.submit() for _ in range(2)], []
+    jobs = [place.submit() for _ in range(2)]
+    told: list[str] = []
     place.work()
     hide = place.files.hide
 
