@@ -397,10 +397,10 @@ def test_a_submission_that_does_not_fit_leaves_nothing(open_place, monkeypatch):
     def full(*_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("docparser.jobs.storage.job_folders.os.fsync", full)
+    monkeypatch.setattr("docparser.jobs.storage.data_folder.os.fsync", full)
     with pytest.raises(DataDirFull, match="no room left"):
         place.submit()
-    assert place.files.job_ids() == set() and list(place.files.hidden()) == []
+    assert place.files.job_ids() == set() and list(place.files.jobs.iterdir()) == []
 
 
 def test_half_written_folders_are_removed_once_they_are_old(open_place, monkeypatch):

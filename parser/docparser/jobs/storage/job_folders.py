@@ -132,16 +132,10 @@ class JobFolders(JobFiles):
         names = (path.name[1:].split(REMOVED)[0] for path in self.jobs.glob(f".*{REMOVED}*"))
         return {name for name in names if JOB_ID.fullmatch(name)}
 
-    def hidden(self) -> Iterator[Path]:
-        """Folders whose writing or removal has not ended."""
-        yield from self.jobs.glob(".*")
-        yield from self.jobs.glob("*/pages/.*")
-
     def clean(self, before: float) -> Iterator[tuple[str, dict[int, list[str]]]]:
-        for path in self.hidden():
-            if _changed(path) < before:
-                shutil.rmtree(path, ignore_errors=True)
+        _remove_hidden(self.jobs, before)
         for job_id in self.job_ids():
+            _remove_hidden(self.folder(job_id) / "pages", before)
             yield job_id, self.page_folders(job_id)
 
     def mark(self, job_id: str, name: str) -> None:
@@ -200,6 +194,13 @@ class JobFolders(JobFiles):
 
     def remove_page(self, job_id: str, folder: str) -> None:
         shutil.rmtree(self.page_folder(job_id, folder), ignore_errors=True)
+
+
+def _remove_hidden(parent: Path, before: float) -> None:
+    """Folders in ``parent`` whose writing or removal has not ended, if nothing has changed in them since ``before``."""
+    with contextlib.suppress(FileNotFoundError):  # the parent may be removed meanwhile
+        for path in [path for path in parent.iterdir() if path.name.startswith(".") and _changed(path) < before]:
+            shutil.rmtree(path, ignore_errors=True)
 
 
 def _changed(path: Path) -> float:
