@@ -5,7 +5,6 @@ simulated."""
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 import json
 from collections import Counter
 from collections.abc import Callable
@@ -279,27 +278,6 @@ def test_a_job_that_is_cancelled_while_it_is_joined_keeps_its_single_pages(place
     assert place.files.page_folders(job_id) == {page.number: [page.folder] for page in pages}
 
 
-def test_a_step_that_has_begun_again_is_not_taken_for_the_one_that_ended(place: Place, monkeypatch):
-    place.submit()
-    claim, runner = place.claim(), runner_of(place, Pages(1, lambda number, _: parsed(number)))
-
-    async def scenario() -> None:
-        ended, begun = (asyncio.create_task(asyncio.sleep(WAIT_S)) for _ in range(2))
-        runner._running = {ended: claim}
-
-        def cancelled(claims: list[Claim]) -> list[Claim]:
-            runner._running = {begun: dataclasses.replace(claim)}
-            return claims
-
-        monkeypatch.setattr(place.queue, "cancelled", cancelled)
-        await runner._drop_cancelled()
-        await asyncio.wait([ended])
-        assert ended.cancelled() and not begun.cancelling()
-        begun.cancel()
-
-    asyncio.run(scenario())
-
-
 def test_a_cancelled_job_ends_its_pages_and_an_orderly_end_gives_them_back(place: Place):
     begun: list[str] = []
 
@@ -354,7 +332,7 @@ def test_which_jobs_may_be_next(place: Place, running: dict[str, int], watched: 
     place.submit(1)
     job = place.claim().job
     claims: Any = {
-        (flow, number): Claim(job.__class__(**{**vars(job), "flow": flow}), number, 1)
+        (flow, number): Claim(job.__class__(**{**vars(job), "flow": flow}), number, 1, number)
         for flow, count in running.items()
         for number in range(count)
     }

@@ -287,6 +287,19 @@ def test_a_damaged_page_is_found_and_can_be_retried(place):
     assert newer == place.store.look(job_id)[2][0] and newer.state == "done", "what replaced it is intact"
 
 
+def test_a_claim_that_is_over_changes_nothing_of_the_next_one(place):
+    job_id = place.submit()
+    over = place.claim()
+    place.queue.requeue(over, 0.0, count=False)
+    again = place.claim()
+    place.queue.requeue(over, 0.0, count=False)
+    place.queue.fail(over, "InvalidDocument", "of before", join=False)
+    assert place.try_claim() is None and place.queue.cancelled([over, again]) == [over]
+    assert place.queue.keep_only([again]) == 0
+    place.parse(again)
+    assert place.store.job(job_id).state is JobState.DONE
+
+
 def test_a_page_that_goes_back_is_due_at_once_though_the_clock_is_put_back(place, monkeypatch):
     place.submit()
     place.queue.requeue(place.claim(), 0.0, count=False)

@@ -157,9 +157,9 @@ class JobRunner:
         self._paused_by = str(exc)
 
     async def _drop_cancelled(self) -> None:
-        asked = dict(self._running)  # meanwhile a step may end, and begin again with a claim that looks alike
-        gone = await asyncio.to_thread(self._queue.cancelled, list(asked.values())) if asked else []
-        for task, claim in asked.items():
+        claims = list(self._running.values())
+        gone = await asyncio.to_thread(self._queue.cancelled, claims) if claims else []
+        for task, claim in list(self._running.items()):
             if claim in gone:
                 task.cancel()
         self._steps.keep_flows(claim.job.flow for claim in self._running.values())

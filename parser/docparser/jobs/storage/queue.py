@@ -24,11 +24,13 @@ LOST = f"the service ended {MAX_ATTEMPTS} times while it had this page"
 
 @dataclasses.dataclass(frozen=True)
 class Claim:
-    """A step that this process now works on."""
+    """A step that this process now works on. ``change``: the number of the change by which it was claimed; a step that
+    is claimed once more, by this process too, has another."""
 
     job: Job
     number: int
     attempts: int
+    change: int
 
 
 @dataclasses.dataclass(frozen=True)
@@ -43,8 +45,8 @@ class PageRecord:
 
 
 class StepQueue:
-    """Methods that end a step change nothing if the step no longer belongs to this process because its job was
-    cancelled."""
+    """Methods that end a step change nothing if the claim does not hold any more: its job was cancelled, or the step
+    was put back and perhaps claimed again."""
 
     def __init__(self, database: Database, processes: Membership) -> None:
         self._database = database
@@ -66,13 +68,14 @@ class StepQueue:
                 if step is not None:  # another parser may have taken the job's last step before this one had the lock
                     break
             number, attempts = step
+            change = connection.tick()
             connection.execute(
                 "UPDATE steps SET state = 'running', process = ?, attempts = attempts + 1, changed = ? "
                 "WHERE job_id = ? AND number = ?",
-                (self._processes.name, connection.tick(), row["id"], number),
+                (self._processes.name, change, row["id"], number),
             )
             job_order.take(connection, row["id"], row["flow"], now, is_page=number > 0)
-        return Claim(to_job(row), number, attempts + 1)
+        return Claim(to_job(row), number, attempts + 1, change)
 
     def opened(self, claim: Claim, document_pages: int, numbers: list[int], *, join: bool) -> None:
         """The document has ``document_pages`` pages, of which ``numbers`` are to be parsed."""
@@ -254,12 +257,13 @@ class StepQueue:
         Such steps exist if the answer to a claim was lost with the connection. Call it only while no claim is under
         way.
         """
-        mine = {(claim.job.id, claim.number) for claim in claims}
+        mine = {claim.change for claim in claims}
         with self._database.reading() as connection:
             rows = connection.execute(
-                "SELECT job_id, number FROM steps WHERE state = 'running' AND process = ?", (self._processes.name,)
+                "SELECT job_id, number, changed FROM steps WHERE state = 'running' AND process = ?",
+                (self._processes.name,),
             ).fetchall()
-        lost = [(row["job_id"], row["number"]) for row in rows if (row["job_id"], row["number"]) not in mine]
+        lost = [(row["job_id"], row["number"]) for row in rows if row["changed"] not in mine]
         for job_id, number in lost:
             with self._database.writing() as connection:
                 connection.lock_job(job_id)
@@ -277,16 +281,16 @@ class StepQueue:
         if self._owns(connection, claim):
             return True
         connection.execute(
-            "DELETE FROM steps WHERE job_id = ? AND number = ? AND state = 'running' AND process = ?",
-            (claim.job.id, claim.number, self._processes.name),
+            "DELETE FROM steps WHERE job_id = ? AND number = ? AND state = 'running' AND process = ? AND changed = ?",
+            (claim.job.id, claim.number, self._processes.name, claim.change),
         )
         return False
 
     def _owns(self, connection: Transaction, claim: Claim) -> bool:
         row = connection.execute(
             "SELECT 1 FROM steps s JOIN jobs j ON j.id = s.job_id WHERE s.job_id = ? AND s.number = ? "
-            "AND s.state = 'running' AND s.process = ? AND j.state = 'running'",
-            (claim.job.id, claim.number, self._processes.name),
+            "AND s.state = 'running' AND s.process = ? AND s.changed = ? AND j.state = 'running'",
+            (claim.job.id, claim.number, self._processes.name, claim.change),
         ).fetchone()
         return row is not None
 
