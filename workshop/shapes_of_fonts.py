@@ -74,7 +74,7 @@ def ideographs() -> list[int]:
     for codec, last in COMMON.items():
         for code in (*range(0x2460, 0x2474), *range(0x3001, 0xA000), *range(0xAC00, 0xD7A4), *range(0xFF01, 0xFFE6)):
             encoded = chr(code).encode(codec, "ignore")
-            if len(encoded) == 2 and encoded <= last or len(encoded) == 1:
+            if (len(encoded) == 2 and encoded <= last) or len(encoded) == 1:
                 found.add(code)
     return sorted(found)
 

@@ -164,7 +164,7 @@ def _chosen(inner: str, known: Mapping[str, str]) -> str:
     name, word = parts["name"], parts["word"]
     value = known.get(name, "")
     there = bool(value) if parts["colon"] else name in known
-    if parts["sign"] == "-" and not there or parts["sign"] == "+" and there:
+    if (parts["sign"] == "-" and not there) or (parts["sign"] == "+" and there):
         return expanded(word, known, {})
     if parts["sign"] == "?" and not there:
         raise Broken(f"{name} is required" + (f": {reason}" if (reason := expanded(word, known, {})) else ""))

@@ -87,7 +87,7 @@ def troubles(name: str, row: dict[str, Any]) -> Iterator[str]:
         log = project.docker("logs", "--tail", str(readiness.LOG_LINES), row["ID"])
         yield f"its log: {readiness.likely_cause([*log.stdout.splitlines(), *log.stderr.splitlines()])}"
     killed = project.compose("exec", "-T", name, project.PYTHON, "-m", "cgroup").stdout.strip() if runs else ""
-    if known["State"].get("OOMKilled") or killed.isdigit() and int(killed):
+    if known["State"].get("OOMKilled") or (killed.isdigit() and int(killed)):
         times = f"{killed} times since its start" if killed.isdigit() and int(killed) else "before its end"
         yield f"out of memory {times}: raise {MEMORY_LIMITS[name]}"
 

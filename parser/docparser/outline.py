@@ -236,7 +236,7 @@ def _by_size(titles: Sequence[Title], sizes: Sequence[float], found: list[int | 
     numbered = [level for level in found if level is not None and level >= TOP]
     top = min(numbered, default=TOP)
     for at, title in enumerate(titles):
-        if found[at] is None and (TITLES[title.label] > 1 and title.label != "paragraph_title" or not sizes[at]):
+        if found[at] is None and ((TITLES[title.label] > 1 and title.label != "paragraph_title") or not sizes[at]):
             found[at] = top
     open_ = [at for at, level in enumerate(found) if level is None]
     sections = sorted(

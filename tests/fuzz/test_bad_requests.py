@@ -57,7 +57,7 @@ class Clients:
             with self._lock:
                 self._jobs.append(found[1])
         self.statuses[wanted.kind][status] += 1
-        if status >= 500 and status not in ALLOWED or status < 0:
+        if (status >= 500 and status not in ALLOWED) or status < 0:
             text += self._exception(text)
             self.wrong.append(
                 f"request {number} ({wanted.kind}): {wanted.method} {wanted.path[:100]}: {status} {text[:300]}"

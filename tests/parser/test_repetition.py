@@ -16,7 +16,7 @@ from docparser.vlm.repetition import TABLE, TEXT, cut_repetition, repeated_tail
 def test_loops_are_found(piece):
     text = "A line of print. " + piece * (max(TEXT.least, 8 * len(piece)) // len(piece) + 2)
     period = repeated_tail(text, TEXT)
-    assert period and len(piece) % period == 0 or period % len(piece) == 0
+    assert period and (len(piece) % period == 0 or period % len(piece) == 0)
     assert cut_repetition(text, period) in (f"A line of print. {piece}", text[: len("A line of print. ") + period])
 
 

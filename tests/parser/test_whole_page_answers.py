@@ -160,7 +160,7 @@ class TestRunawayTails:
     def test_are_cut_to_one(self, piece: str):
         text = "A page.\n\n" + piece * (max(PAGE.least, PAGE.times * len(piece)) // len(piece) + 2)
         period = repeated_tail(text, PAGE)
-        assert period and period % len(piece) == 0 or len(piece) % period == 0
+        assert period and (period % len(piece) == 0 or len(piece) % period == 0)
         assert len(cut_repetition(text, period)) <= len("A page.\n\n") + 2 * len(piece)
 
     def test_are_found_where_their_last_characters_stand_in_a_piece_several_times(self):

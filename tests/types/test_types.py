@@ -206,7 +206,7 @@ def test_every_ignore_names_its_error_and_says_why() -> None:
             found = IGNORE.search(line)
             above = lines[number - 1].strip() if number else ""
             blanket = re.search(r"#\s*mypy" + ":", line)
-            if blanket or found and not (found["code"] and (found["reason"] or above.startswith("# "))):
+            if blanket or (found and not (found["code"] and (found["reason"] or above.startswith("# ")))):
                 bare.append(f"{file}:{number + 1}: {line.strip()}")
     assert not bare, "\n".join(bare)
 

@@ -174,7 +174,7 @@ def in_range(events: Sequence[dict[str, str]], version: Version) -> bool:
         at, _ = place(event)
         if "introduced" in event and version >= at:
             inside = True
-        elif "fixed" in event and version >= at or "last_affected" in event and version > at:
+        elif ("fixed" in event and version >= at) or ("last_affected" in event and version > at):
             inside = False
     return inside
 

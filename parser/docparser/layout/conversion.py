@@ -135,7 +135,7 @@ def _jumps(operation: Operation, inputs: list[object]) -> bool:
     if operation.name in SORTING:  # equal numbers may also come in any order
         return True
     result = operation.types[0]
-    steps = operation.name in STEPS or isinstance(result, Type) and not _is_real(result)
+    steps = operation.name in STEPS or (isinstance(result, Type) and not _is_real(result))
     return steps and any(_is_real(kind) for kind in inputs)
 
 

@@ -134,9 +134,8 @@ def urls(text: str, choices: Choices) -> None:
     except AddressRefused:
         return
     host = (asked.raw_host or "").rstrip(".")
-    if (
-        asked.user
-        or (host, asked.port) not in (("a.example", 80), ("a.example", 443))
+    if asked.user or (
+        (host, asked.port) not in (("a.example", 80), ("a.example", 443))
         and not (host.endswith(".b.example") and asked.port == 8443)
     ):
         raise Broken("a URL of a host that is not listed is asked")
