@@ -12,7 +12,7 @@ import pytest
 from tests.support import s3 as buckets
 from tests.support import swift as swift_servers
 from tests.support.lent import lend
-from tests.support.s3 import BucketServer, S3Server
+from tests.support.s3 import S3Server
 from tests.support.simulated_vlm import SimulatedVlm
 from tests.support.swift import SwiftServer
 from tests.tools.calls import call
@@ -28,12 +28,6 @@ def s3() -> Iterator[S3Server]:
 @pytest.fixture(scope="session")
 def swift() -> Iterator[SwiftServer]:
     yield from lend(SwiftServer, swift_servers.missing())
-
-
-@pytest.fixture(params=["moto", "swift"])
-def server(request: pytest.FixtureRequest) -> BucketServer:
-    """Both S3 servers, one after the other."""
-    return request.getfixturevalue("swift" if request.param == "swift" else "s3")
 
 
 @pytest.fixture

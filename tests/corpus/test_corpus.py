@@ -12,7 +12,7 @@ import pytest
 
 from tests.corpus.conftest import Parse
 from tests.support import corpus
-from tests.support.s3 import BucketServer
+from tests.support.s3 import S3Server
 from tests.support.simulated_vlm import SimulatedVlm
 
 # Each run starts Ray, and a parser for each of its readers.
@@ -28,7 +28,7 @@ def test_documents_become_files_and_rows(parse: Parse, tmp_path: Path, vlms: lis
     (tmp_path / "in/bad.pdf").write_bytes(b"%PDF-1.7 and nothing else")
     (tmp_path / "in/notes.txt").write_text("no document")
 
-    done = parse("--pages-per-part", 3)
+    done = parse("--pages-per-part", 3, "--formats", "md,json,chunks,docx,parquet")
     assert done.returncode == 1, "a document was set aside"
     assert "3 of 4 documents done, 1 set aside" in done.stderr
 
@@ -36,8 +36,13 @@ def test_documents_become_files_and_rows(parse: Parse, tmp_path: Path, vlms: lis
     names = [f"00/{number:05d}.pdf" for number in range(3)]
     for name, pages in zip(names, (1, 3, 7), strict=True):
         stem = Path(name).stem
+        files = {path.suffix for path in (out / name).iterdir() if path.is_file()}
+        assert files == {".md", ".json", ".jsonl", ".docx"}, "chunks are lines of JSON"
         told = json.loads((out / name / f"{stem}.json").read_text())
         assert [page["page"] for page in told["pages"]] == list(range(1, pages + 1))
+        for page in told["pages"]:
+            assert {"page", "prunedResult", "markdown", "dataInfo", "models"} <= page.keys()
+            assert page["dataInfo"]["type"] == "pdf"
         assert (out / name / f"{stem}.md").read_text().count("OCR:") >= pages
     assert min(len(vlm.requests) for vlm in vlms) > 0, "both servers have read"
 
@@ -92,24 +97,14 @@ def test_what_is_done_is_not_touched_again(parse: Parse, tmp_path: Path, vlms: l
     assert not blocks_asked(vlms)
 
 
-def test_the_same_pages_as_parse_folder(parse: Parse, tmp_path: Path) -> None:
-    """Formats of both tools are written by the same code; what the parser answers for a page is the same, too."""
-    corpus.make(tmp_path / "in", [3])
-    assert parse("--formats", "md,json,chunks,docx").returncode == 0
-    folder = tmp_path / "out/00/00000.pdf"
-    assert {path.suffix for path in folder.iterdir() if path.is_file()} == {".md", ".json", ".jsonl", ".docx"}
-    (page, *_) = json.loads((folder / "00000.json").read_text())["pages"]
-    assert {"page", "prunedResult", "markdown", "dataInfo", "models"} <= page.keys()
-    assert page["dataInfo"]["type"] == "pdf"
-
-
-def test_from_a_bucket_to_a_bucket(parse: Parse, tmp_path: Path, server: BucketServer) -> None:
+def test_from_a_bucket_to_a_bucket(parse: Parse, tmp_path: Path, s3: S3Server) -> None:
+    """Both S3 servers are asked everything by test_storage.py."""
     corpus.make(tmp_path / "made", [1, 5])
-    source, out = server.bucket(), server.bucket()
-    client = server.client()
+    source, out = s3.bucket(), s3.bucket()
+    client = s3.client()
     for path in (tmp_path / "made").rglob("*.pdf"):
         client.upload_file(str(path), source[5:].split("/")[0], f"site/one/{path.relative_to(tmp_path / 'made')}")
-    done = parse("--pages-per-part", 2, source=source, out=out, **server.environment)
+    done = parse("--pages-per-part", 2, source=source, out=out, **s3.environment)
     assert done.returncode == 0
     found = client.list_objects_v2(Bucket=out[5:].split("/")[0])["Contents"]
     names = sorted(entry["Key"].removeprefix("site/one/") for entry in found)
@@ -121,7 +116,7 @@ def test_from_a_bucket_to_a_bucket(parse: Parse, tmp_path: Path, server: BucketS
         "corpus.parquet/00/00000.pdf.parquet",
         "corpus.parquet/00/00001.pdf.parquet",
     ]
-    again = parse(source=source, out=out, **server.environment)
+    again = parse(source=source, out=out, **s3.environment)
     assert "0 documents to parse, 2 done earlier" in again.stderr
 
 

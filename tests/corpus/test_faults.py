@@ -21,7 +21,7 @@ from tests.support.ray_cluster import RayCluster
 from tests.support.simulated_vlm import SimulatedVlm
 
 pytestmark = [pytest.mark.server, pytest.mark.long]
-LENGTHS = [1, 2, 1, 40, 3, 1, 9, 1, 20, 2, 5, 1, 1, 30, 2, 1, 4, 2, 1, 1]
+LENGTHS = [1, 2, 1, 16, 3, 1, 9, 1, 12, 2, 5, 1, 1, 14, 2, 1, 4, 2, 1, 1]
 
 
 @pytest.fixture
