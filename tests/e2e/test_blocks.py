@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The path that production takes, through a real vLLM on the oldest and the newest stack: one block is one request, a
-table is asked for as a table. The demo weights serve, and PARSER_SMALL_PRINT=off has them asked as published weights
-are. They read a few lines at a time well, and no tables: what is held is what was asked, and the text of blocks of a
-few lines."""
+"""The path that production takes, through a real vLLM: one block is one request, a table is asked for as a table. The
+demo weights serve, and PARSER_SMALL_PRINT=off has them asked as published weights are. They read a few lines at a time
+well, and no tables: what is held is what was asked, and the text of blocks of a few lines.
+
+The group e2e asks local mode's server, which is of the first stack; the group plugin-0.23 starts one of the second."""
 
 from __future__ import annotations
 
@@ -10,6 +11,7 @@ import base64
 import contextlib
 import functools
 import json
+import sys
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
@@ -26,7 +28,7 @@ from tests.support.texts import error_rate, squeeze
 from tests.support.wait import wait_for
 
 START_S = 1500  # two busy cores are slow
-STACKS = ("vlm", "vlm-0.23")
+SECOND = python_of("vlm-0.23")  # the environment whose tests ask the second stack
 LINES = 3  # of blocks that the demo weights read whole
 ACCEPTED_ERROR = 0.02
 # A letter has blocks of text, an invoice a table: a report adds a chart, which nobody is asked for.
@@ -43,16 +45,14 @@ def answers(url: str, process: Process) -> bool:
 
 
 @contextlib.contextmanager
-def served(stack: str, folder: Path) -> Iterator[str]:
-    """The address of a VLM server of a stack."""
-    python, port = python_of(stack), free_port()
-    if not python.is_file():
-        pytest.skip(f"the environment {stack} is missing: scripts/setup_env.sh {stack}")
+def second_stack(folder: Path) -> Iterator[str]:
+    """The address of a VLM server of the second stack."""
+    port = free_port()
     (folder / "models").mkdir()
     (folder / "models/demo").symlink_to(DEMO_MODELS)
     own = {"VLM_HOST": "127.0.0.1", "VLM_PORT": str(port), "MODELS_DIR": str(folder / "models"), "HARDWARE": "cpu"}
     env = child_environment("VLM_", "LAYOUT_", "MODELS_DIR", "PYTHONPATH", **own)
-    server = Process([str(python), "-m", "vlm_server"], folder / "vlm.log", env)
+    server = Process([str(SECOND), "-m", "vlm_server"], folder / "vlm.log", env)
     try:
         wait_for(lambda: answers(f"http://127.0.0.1:{port}/health", server), START_S, "the VLM server")
         yield f"http://127.0.0.1:{port}"
@@ -60,15 +60,15 @@ def served(stack: str, folder: Path) -> Iterator[str]:
         server.end()
 
 
-@pytest.fixture(scope="module", params=STACKS)
+@pytest.fixture(scope="module")
 def vlm(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RecordingProxy]:
-    """A VLM server of each stack, and what it is asked. That of `vlm` runs already: it is local mode's."""
+    """A VLM server, and what it is asked."""
     with contextlib.ExitStack() as stack:
-        if request.param == "vlm":
+        if Path(sys.prefix) == SECOND.parents[1]:
+            url = stack.enter_context(second_stack(tmp_path_factory.mktemp("second")))
+        else:
             local: LocalMode = request.getfixturevalue("local")
             url = local.vlm_url
-        else:
-            url = stack.enter_context(served(request.param, tmp_path_factory.mktemp(request.param)))
         proxy = RecordingProxy(url)
         stack.callback(proxy.close)
         yield proxy

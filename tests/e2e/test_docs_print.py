@@ -34,10 +34,11 @@ def sample(section: str) -> tuple[str, Block]:
     return command.text.splitlines()[0], inside[at]
 
 
-def printed(command: str, folder: Path, local: LocalMode, needs: str) -> str:
-    """Both streams of a command of the docs, which writes its files to `folder`. Its exit status may be 1."""
-    if not python_of(needs).is_file():
-        pytest.skip(f"the environment {needs} is missing: scripts/setup_env.sh {needs}")
+def printed(command: str, folder: Path, local: LocalMode, needs: Path) -> str:
+    """Both streams of a command of the docs, which writes its files to `folder`. Its exit status may be 1. `needs` is
+    the interpreter that it runs on."""
+    if not needs.is_file():
+        pytest.skip(f"{needs} is missing: scripts/setup_env.sh {needs.parts[-3]}")
     words = [str(folder / word) if word.startswith("explained") else word for word in shlex.split(command)]
     done = subprocess.run(
         [str(ROOT / words[0]), *words[1:]],
@@ -73,14 +74,14 @@ def test_readme_begins_as_the_demo_does(local: LocalMode, name: str):
 @pytest.mark.parametrize("section", ["inference.py", "explain_inputs.py"])
 def test_what_the_tools_print(local: LocalMode, tmp_path: Path, section: str):
     command, shown = sample(section)
-    found = re.sub(r"^picture: .*\n", "", printed(command, tmp_path, local, "reference"), flags=re.MULTILINE)
+    found = re.sub(r"^picture: .*\n", "", printed(command, tmp_path, local, python_of("reference")), flags=re.MULTILINE)
     assert lines(shown.text, numbers=True) == lines(found, numbers=True)
 
 
 def test_what_the_self_test_prints(local: LocalMode, tmp_path: Path):
     """How far log-probabilities differ depends on the processor, and so does whether a near tie turns."""
     command, shown = sample("selftest.sh")
-    found = printed(command, tmp_path, local, "tools")
+    found = printed(command, tmp_path, local, python_of("tools"))
     checks = [
         re.match(r"(\w+ +[\w.]+: ?|self-test \w+)", line) for text in (shown.text, found) for line in text.splitlines()
     ]
@@ -92,6 +93,6 @@ def test_what_the_self_test_prints(local: LocalMode, tmp_path: Path):
 def test_what_a_folder_prints(local: LocalMode, tmp_path: Path):
     shown = next(block.text for block in TOOLS if block.text.startswith("4 documents, 6 pages"))
     command = f"scripts/parse_folder.py tests/data --out {tmp_path / 'result'} --server {local.parser_url}"
-    found = printed(f"{command} --formats md,json,xlsx,docx,pdf,layout", tmp_path, local, "client")
+    found = printed(f"{command} --formats md,json,xlsx,docx,pdf,layout", tmp_path, local, python_of("client"))
     first, *_, last = lines(found, numbers=True)
     assert lines(shown, numbers=True) == [first, last]

