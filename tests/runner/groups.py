@@ -79,11 +79,15 @@ GROUPS = {
         Group("e2e", "tools", ("tests/e2e",), also=("vlm", "parser", "reference", "client"), some_need=("curl",)),
         Group("tools", "client", ("tests/tools",), also=("parser",)),
         Group("reference", "reference", ("tests/reference",)),
+        # What is checked in every environment: types, and the libraries that files are linked to.
         Group(
             "types",
             "tools",
             ("tests/types",),
-            also=("client", "parser", "corpus", "vlm", "reference", "npu", "npu-0.23", "api", "browser"),
+            also=(
+                *("client", "parser", "corpus", "vlm", "vlm-0.23", "reference", "npu", "npu-0.23", "api", "browser"),
+                *("s3", "fuzz"),
+            ),
         ),
         # The real torch_npu on simulated CANN libraries, which are compiled when the tests start.
         Group("npu", "npu", ("tests/npu/tower",), packages=COMPILER),

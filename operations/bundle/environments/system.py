@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the environments need of the system: known before any is made, all at once, and installed where that is allowed.
 
-`tests/bundle/test_system_needs.py` compares `LIBRARIES` with what the files of the environments are linked to.
+`tests/types/test_linked_libraries.py` compares `LIBRARIES` with what the files of the environments are linked to.
 """
 
 from __future__ import annotations
