@@ -104,7 +104,7 @@ def asked(path: Path) -> Asked:
     if table := parts.get(SYMBOLS):
         numbers = parts[VERSION_NUMBERS].data if VERSION_NUMBERS in parts else bytes(len(table.data))
         for (name, _, _, section, _, _), (number,) in zip(
-            SYMBOL.iter_unpack(table.data), struct.iter_unpack("<H", numbers[: len(table.data) // 12]), strict=True
+            SYMBOL.iter_unpack(table.data), struct.iter_unpack("<H", numbers[: len(table.data) // 12])
         ):
             if name and not section:
                 symbols[text(table.strings, name)] = names.get(number & 0x7FFF)
