@@ -14,11 +14,7 @@ import pytest
 from tests.plugin.programs import run_python
 from tests.support.paths import GOLDEN, MODEL_CODE
 
-pytestmark = [
-    pytest.mark.model,
-    # Three more starts of vLLM: a run of all tests has no time for them.
-    pytest.mark.skipif(os.environ.get("TOOLS_AGAINST_VLLM") != "1", reason="only with TOOLS_AGAINST_VLLM=1 (minutes)"),
-]
+pytestmark = [pytest.mark.model, pytest.mark.long]
 
 
 def evaluate(python: Path, weights: Path, folder: Path, *words: object) -> dict:
@@ -41,6 +37,9 @@ def evaluate(python: Path, weights: Path, folder: Path, *words: object) -> dict:
     return json.loads(report.with_suffix(".json").read_text())
 
 
+@pytest.mark.skipif(
+    os.environ.get("TOOLS_AGAINST_VLLM") != "1", reason="only with TOOLS_AGAINST_VLLM=1: vLLM starts once more"
+)
 def test_the_plugin_passes(reference_python, demo_weights, tmp_path):
     document = evaluate(
         reference_python, demo_weights, tmp_path, "--candidate", "plugin", "--plugin_python", sys.executable

@@ -38,14 +38,15 @@ def upgrade(bundle: Project, verb: str, status: int = 0) -> str:
 
 
 class Client(threading.Thread):
-    """Asks for one page after the other; `failures` says what was no page."""
+    """Asks for one page after the other, with a second between them in which the versions have the processors;
+    `failures` says what was no page."""
 
     def __init__(self, bundle: Project) -> None:
         super().__init__(daemon=True)
         self.pages, self.failures, self._bundle, self._over = 0, list[str](), bundle, threading.Event()
 
     def run(self) -> None:
-        while not self._over.is_set():
+        while not self._over.wait(1):
             try:
                 result = self._bundle.parse(LETTER)
                 assert "dear" in result["layoutParsingResults"][0]["markdown"]["text"].lower(), result

@@ -74,6 +74,7 @@ def nodes(
         "PUBLIC_URL": f"http://127.0.0.1:{port}",
         "PARSER_API_KEYS": api_key[0].strip(),
         "MODELS_DIR": str(demo_models(tmp_path)),
+        "LAYOUT_ENGINE": "paddle",  # each parser would make a graph for OpenVINO first
     }
     a, b = (
         Project(f"paddleocr-vl-node-{name}", build_environment | settings | {"PARSER_PORT": str(free_port())})
