@@ -3,8 +3,8 @@
 
 Of the second command are rehearsed the quick tests of the bundle that use programs which this machine lacks: they are
 left out with a reason, and none fails. REHEARSAL=whole runs `scripts/test.sh` itself, which takes a quarter of an hour,
-and `scripts/test.sh all` runs the same tests outside. Printed are the seconds and what a command adds to the disk; the bars of seconds are for a package registry near by and
-a machine that does nothing else, so they are not checked here.
+and `scripts/test.sh all` runs the same tests outside. Printed are the seconds and what a command adds to the disk; the
+bars of seconds are for a package registry near by and a machine that does nothing else, so they are not checked here.
 """
 
 from __future__ import annotations

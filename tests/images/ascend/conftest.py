@@ -124,19 +124,19 @@ def ascend(built: Built) -> Built:
     return built
 
 
-def compiled_for(product: atlas.Product, whole: Built, wheels: Path) -> Built:
-    """The stage in which vllm-ascend was compiled for a product; for A3, from the layers of the image."""
+def built_for(product: atlas.Product, target: str, whole: Built, wheels: Path) -> Built:
+    """A stage in which vllm-ascend is compiled for a product, or a later one; for A3, from the layers of the image."""
     contexts = {"wheels": wheels}
     for name, setting in (("vllm_ascend", SETTING), ("catlass", "CATLASS_SOURCE")):
         contexts[name] = Path(whole.project.env[setting])
-    with stage(f"the stage kernels of stack {whole.stack.name} for {product.soc}"):
-        image = build(whole.project, whole.stack, "kernels", contexts, product.soc)
-    return Built(whole.project, whole.stack, "kernels", image)
+    with stage(f"the stage {target} of stack {whole.stack.name} for {product.soc}"):
+        image = build(whole.project, whole.stack, target, contexts, product.soc)
+    return Built(whole.project, whole.stack, target, image)
 
 
 @pytest.fixture(scope="package")
 def kernels(ascend: Built, ascend_wheels: Path) -> Built:
-    return compiled_for(atlas.DEFAULT, ascend, ascend_wheels)
+    return built_for(atlas.DEFAULT, "kernels", ascend, ascend_wheels)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

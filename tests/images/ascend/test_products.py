@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The image of each other product of common/atlas.py, as compose builds it where ATLAS names the product, on the
-simulated CANN."""
+"""The image of each other product of common/atlas.py, with the arguments that compose has where ATLAS names the
+product, on the simulated CANN. It is built up to the stage `platform`: nothing later depends on the product."""
 
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,19 +12,18 @@ import pytest
 
 import atlas
 from bundle.compose import images
-from tests.images.ascend.conftest import Built, compiled_for
+from tests.images.ascend.conftest import Built, built_for
 from tests.images.ascend.test_kernels import OPERATORS, check_compiled, compilations, for_device
-from tests.images.conftest import stage
 from tests.images.project import Project
 
 # What a worker compares with its device, by product and stack.
 DEVICE_TYPES = {"a2": {"0.11.1": "_910B", "0.23.0": "A2"}, "310p": {"0.23.0": "_310P"}}
 READ_PACKAGE = """
-import importlib.util, json, os, pathlib
-from vllm_ascend._build_info import __device_type__
+import importlib.util, json, os, pathlib, runpy
 folder = pathlib.Path(importlib.util.find_spec("vllm_ascend").origin).parent
+device = runpy.run_path(str(folder / "_build_info.py"))["__device_type__"]
 operators = [path.name for path in folder.glob("_cann_ops_custom/vendors/*/op_impl/ai_core/tbe/kernel/ascend*/*")]
-print(json.dumps([__device_type__, os.environ["SOC_VERSION"], sorted(operators)]))
+print(json.dumps([device, os.environ["SOC_VERSION"], sorted(operators)]))
 """
 
 
@@ -37,19 +35,21 @@ def product(request: pytest.FixtureRequest) -> atlas.Product:
 
 
 @pytest.fixture(scope="module")
-def image(product: atlas.Product, ascend: Built) -> Built:
-    """The image of the product, which is made only where the compiled extension loads."""
-    if product.stacks and ascend.stack.name not in product.stacks:
-        pytest.skip(f"stack {ascend.stack.name} does not serve a {product.title}")
-    project = Project(ascend.project.name, ascend.project.env | {"ATLAS": product.key})
-    with stage(f"the image of stack {ascend.stack.name} for a {product.title}"):
-        project.compose("build", "vlm", timeout=3600)
-    return replace(ascend, project=project, image=images.vlm(product.key, ascend.stack.name))
+def image(product: atlas.Product, ascend: Built, ascend_wheels: Path) -> Built:
+    """The stage `platform` for the product, which is made only where the compiled extension loads."""
+    stack = ascend.stack.name
+    if product.stacks and stack not in product.stacks:
+        pytest.skip(f"stack {stack} does not serve a {product.title}")
+    service = Project(ascend.project.name, ascend.project.env | {"ATLAS": product.key}).config()["services"]["vlm"]
+    assert service["image"] == images.vlm(product.key, stack)
+    differing = service["build"]["args"].items() - ascend.project.config()["services"]["vlm"]["build"]["args"].items()
+    assert differing == {("SOC_VERSION", product.soc)}, "of the arguments, only the chip is the product's"
+    return built_for(product, "platform", ascend, ascend_wheels)
 
 
 @pytest.fixture(scope="module")
 def compiled(product: atlas.Product, image: Built, ascend_wheels: Path) -> list[dict[str, Any]]:
-    return compilations(compiled_for(product, image, ascend_wheels))
+    return compilations(built_for(product, "kernels", image, ascend_wheels))
 
 
 def test_every_kernel_is_compiled_for_the_chip(product: atlas.Product, image: Built, compiled: list[dict[str, Any]]):
