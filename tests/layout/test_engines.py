@@ -8,35 +8,28 @@ time); a small model of the same architecture is always tried.
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
-from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
-from demo_training.layout.measure import configured, load
-from demo_training.pages.documents import draw_page
+from demo_training.layout.measure import configured
 from docparser.layout.conversion import check, convert
 from docparser.layout.engine import Engine
 from docparser.layout.graph_cache import GRAPH
 from docparser.page.layout_model import predictor
-from paddle_program.program import read_program
-from tests.support.paths import ROOT
-from tests.support.processes import child_environment
+from paddle_program.program import model_files, read_program
+from tests.layout.conftest import published_shape
+from tests.support.layout_server import DEMO
 
-DEMO = ROOT / "models" / "demo" / "PP-DocLayoutV2"
 PAGES = int(os.environ.get("LAYOUT_PAGES", "12"))
 
 
 @pytest.fixture(scope="module")
-def models(tmp_path_factory) -> dict[str, Any]:
-    """The demo's model through PaddleX, on each engine."""
+def openvino(tmp_path_factory) -> Any:
+    """The demo's model through PaddleX, on OpenVINO."""
     out = tmp_path_factory.mktemp("graph")
     convert(DEMO, out)
-    ours = predictor("PP-DocLayoutV2", DEMO, Engine(out / GRAPH), {}, **configured())
-    return {"openvino": ours, "paddle": load(DEMO)}
+    return predictor("PP-DocLayoutV2", DEMO, Engine(out / GRAPH), {}, **configured())
 
 
 def iou(one: list[float], other: list[float]) -> float:
@@ -48,13 +41,14 @@ def iou(one: list[float], other: list[float]) -> float:
     return shared / (area - shared)
 
 
-def test_the_same_boxes_on_drawn_pages(models):
-    assert isinstance(models["openvino"].runner, Engine) and not isinstance(models["paddle"].runner, Engine)
+def test_the_same_boxes_on_drawn_pages(openvino, paddle, drawn):
+    assert isinstance(openvino.runner, Engine) and not isinstance(paddle.runner, Engine)
     least, furthest, blocks = 1.0, 0.0, 0
-    for seed in range(4_200_000, 4_200_000 + PAGES):
-        pixels = np.ascontiguousarray(np.asarray(draw_page(seed, "heldout", core=True).image)[:, :, ::-1])
-        (ours,), (theirs,) = ([page["boxes"] for page in models[name].predict([pixels])] for name in models)
-        assert [(box["label"], box["order"]) for box in ours] == [(box["label"], box["order"]) for box in theirs], seed
+    for number, (pixels, theirs) in enumerate(drawn(PAGES)):
+        ours = next(iter(openvino.predict([pixels])))["boxes"]
+        assert [(box["label"], box["order"]) for box in ours] == [(box["label"], box["order"]) for box in theirs], (
+            number
+        )
         for one, other in zip(ours, theirs, strict=True):
             least = min(least, iou(one["coordinate"], other["coordinate"]))
             furthest = max(furthest, abs(one["score"] - other["score"]))
@@ -64,19 +58,11 @@ def test_the_same_boxes_on_drawn_pages(models):
     assert least >= 0.99 and furthest <= 0.01
 
 
-def published_shape(folder: Path, *options: str) -> Path:
-    command = [sys.executable, "-m", "demo_training.layout.published_shape", str(folder), *options]
-    made = subprocess.run(command, env=child_environment(), capture_output=True, text=True)
-    assert made.returncode == 0, made.stderr
-    return folder
-
-
 @pytest.mark.parametrize("size", ["small", "published"])
-def test_raw_values_of_the_published_architecture(tmp_path, size):
+def test_raw_values_of_the_published_architecture(request, tmp_path, size):
     """With Paddle's decisions, since roundings decide which of 13,125 queries random weights take for the best."""
     if size == "published" and "LAYOUT_SHAPE" not in os.environ:
         pytest.skip("half a minute of processor time; LAYOUT_SHAPE=1 runs it")
-    folder = published_shape(tmp_path, *(["--small"] if size == "small" else []))
-    files = folder / "inference.json", folder / "inference.pdiparams"
+    files = model_files(request.getfixturevalue("small_shape") if size == "small" else published_shape(tmp_path))
     # Measured 5e-5 at the published size.
     assert check(read_program(*files), *files) < 5e-4

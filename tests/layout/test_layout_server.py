@@ -12,14 +12,12 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
-from demo_training.layout.measure import configured, load
-from demo_training.pages.documents import draw_page
-from docparser.layout.conversion import _difference, decisions
-from docparser.layout.conversion import draw_page as draw_layout_page
+from demo_training.layout.measure import configured
+from docparser.layout.conversion import _difference, decisions, draw_page
 from docparser.layout.served import LayoutServer
 from docparser.page.layout_model import predictor
 from paddle_program.program import model_checksum, model_files, read_program
-from tests.layout.test_engines import iou, published_shape
+from tests.layout.test_engines import iou
 from tests.parser.layout.test_in_torch import in_both
 from tests.support.layout_server import DEMO, LayoutServerProcess
 from tests.support.published_operators import PUBLISHED
@@ -36,31 +34,26 @@ def server(tmp_path_factory) -> Iterator[LayoutServerProcess]:
         process.end()
 
 
-def test_the_published_architecture_from_paddles_decisions(tmp_path):
+def test_the_published_architecture_from_paddles_decisions(small_shape):
     """As the translator to OpenVINO is checked: random weights decide by roundings, so both go on from Paddle's."""
-    folder = published_shape(tmp_path, "--small")
-    decided = [number for decision in decisions(read_program(*model_files(folder))) for number in decision.outputs]
+    program = read_program(*model_files(small_shape))
+    decided = [number for decision in decisions(program) for number in decision.outputs]
     assert len(decided) > 10
-    results, found = in_both(folder, draw_layout_page(), decided)
+    results, found = in_both(small_shape, draw_page(), decided)
     assert found["plan_differs"] == []
     assert set(found["operators"]) == PUBLISHED
-    ours = np.load(folder / "torch.npz")
+    ours = np.load(small_shape / "torch.npz")
     for number, theirs in enumerate(results):
         assert _difference(f"output {number}", ours[str(number)], theirs) < 5e-4
 
 
-def test_the_same_boxes_through_the_server(server):
+def test_the_same_boxes_through_the_server(server, drawn):
     """Several clients at once, so that pages share calls of the device."""
     assert server.health["model"] == model_checksum(DEMO)
     assert server.health["batch"] == 2, "the demo's program takes several pages"
     client = LayoutServer(server.url, DEMO, timeout_s=300.0)
     ours = predictor("PP-DocLayoutV2", DEMO, lambda inputs: client.find(inputs) or [], {}, **configured())
-    theirs = load(DEMO)
-    pages = [
-        np.ascontiguousarray(np.asarray(draw_page(seed, "heldout", core=True).image)[:, :, ::-1])
-        for seed in range(4_200_000, 4_200_000 + PAGES)
-    ]
-    expected = [list(theirs.predict([page]))[0]["boxes"] for page in pages]
+    pages, expected = zip(*drawn(PAGES))
     with ThreadPoolExecutor(4) as threads:
         found = list(threads.map(lambda page: next(iter(ours.predict([page])))["boxes"], pages))
     assert client.counts["layout_served"] == PAGES and not client.away
