@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The parser with a layout server: it uses it, goes on by itself while it is away, and says so."""
+"""The parser's side of a layout server: it uses it, goes on by itself while it is away, and says so. With both real,
+and under load, in tests/images/cpu/test_layout.py."""
 
 from __future__ import annotations
 
@@ -13,8 +14,7 @@ from docparser.layout import served
 from docparser.layout.served import ON_CPU, SERVED, LayoutServer
 from layout_wire import pack
 from paddle_program.program import model_checksum
-from tests.support import samples
-from tests.support.layout_server import DEMO, LayoutServerProcess
+from tests.support.layout_server import DEMO
 from tests.support.simulated_layout_server import BOX, SimulatedLayoutServer
 from tests.support.wait import wait_for
 
@@ -22,7 +22,6 @@ from tests.support.wait import wait_for
 pytestmark = pytest.mark.server
 
 PAGE = [np.full((1, 2), 800, np.float32), np.zeros((1, 3, 8, 8), np.float32), np.ones((1, 2), np.float32)]
-DOCUMENTS, CLIENTS = 12, 4
 
 
 @pytest.fixture
@@ -124,44 +123,3 @@ def test_a_connection_that_the_server_closed_meanwhile_is_made_anew(simulated, c
     simulated.close()
     simulated.open()
     assert client.find(PAGE) is not None and client.away == ""
-
-
-@pytest.mark.long
-@pytest.mark.model
-def test_a_layout_server_that_is_killed_under_load_costs_no_page(start_service, vlm, layout_model, tmp_path):
-    """The real server and the real parser; the layout model's weights and the VLM are simulated."""
-    layout = LayoutServerProcess(tmp_path, layout_model)
-    service = start_service(VLM_URL=vlm.url, LAYOUT_URL=layout.url, PARSER_PAGES_IN_FLIGHT="8")
-    again = None
-    try:
-        layout.wait()
-        service.wait()
-        page = samples.image()
-        alone = service.page(page)
-        with ThreadPoolExecutor(CLIENTS) as threads:
-            answers = [threads.submit(service.parse, page, visualize=False) for _ in range(DOCUMENTS)]
-            wait_for(lambda: layout.metrics()["layout_pages_total"] >= 3)
-            layout.kill()
-            found = [answer.result() for answer in answers]
-        assert [answer.status_code for answer in found] == [200] * DOCUMENTS
-        service.page(page)
-        state = service.client.get("/health/ready").json()
-        assert state["errorCode"] == 0, "the parser is ready without it"
-        wait_for(lambda: service.metrics()["docparser_layout_server_away"] == 1)
-        told = service.client.get("/health/ready").json()["result"]["layout"]["server"]
-        assert told["url"] == layout.url and not told["used"] and "refused" in told["because"]
-        assert service.metrics()['docparser_layout_pages_total{place="cpu"}'] >= 1
-        boxes = [box["coordinate"] for box in alone["prunedResult"]["layout_det_res"]["boxes"]]
-        for answer in found:
-            (entry,) = answer.json()["result"]["layoutParsingResults"]
-            found_boxes = [box["coordinate"] for box in entry["prunedResult"]["layout_det_res"]["boxes"]]
-            assert np.allclose(found_boxes, boxes, atol=0.01), "from the CPU the same as from the server"
-        again = LayoutServerProcess(tmp_path, layout_model, layout.port).wait()
-        # Without a page: nobody may come for hours, and an alert would tell of a server that is there.
-        wait_for(lambda: service.metrics()["docparser_layout_server_away"] == 0)
-        service.page(page)
-        assert again.metrics()["layout_pages_total"] >= 1
-    finally:
-        layout.kill()
-        if again is not None:
-            again.end()
