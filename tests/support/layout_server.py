@@ -19,13 +19,13 @@ OPENER = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
 
 class LayoutServerProcess(Process):
-    def __init__(self, folder: Path, model: Path = DEMO, port: int | None = None, **settings: str) -> None:
-        self.port = port or free_port()
-        own = {"HARDWARE": "cpu", "LAYOUT_PORT": str(self.port), "LAYOUT_MODEL_DIR": str(model), "LAYOUT_BATCH": "2"}
-        env = child_environment("LAYOUT_", "VLM_", **{**own, **settings})
+    def __init__(self, folder: Path) -> None:
+        port = free_port()
+        own = {"HARDWARE": "cpu", "LAYOUT_PORT": str(port), "LAYOUT_MODEL_DIR": str(DEMO), "LAYOUT_BATCH": "2"}
+        env = child_environment("LAYOUT_", "VLM_", **own)
         command = [str(python_of("vlm")), "-m", "layout_server"]
         super().__init__(command, folder / "layout.log", env)
-        self.url = f"http://127.0.0.1:{self.port}"
+        self.url = f"http://127.0.0.1:{port}"
 
     def get(self, path: str) -> bytes:
         with OPENER.open(self.url + path, timeout=60) as response:
