@@ -16,8 +16,8 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 ENVIRONMENTS = Path(os.environ.get("ENVS_DIR") or ROOT / ".venvs")
-# Folders that our packages are imported from.
-BASES = ("common", "operations", "model_code", "parser", "workshop", "workshop/benchmarks")
+# Folders that modules are imported from.
+BASES = ("common", "operations", "model_code", "parser", "workshop", "workshop/benchmarks", "scripts")
 
 LARGE = ("vlm", "npu-0.23", "reference")
 
@@ -33,6 +33,8 @@ PARSER_BENCHMARKS = (
     "profile_page",
     "soak_parser",
 )
+
+VLM_BENCHMARKS = ("bench_confidence", "bench_llama_cpp", "bench_model", "bench_serving")
 
 # Files that import NumPy, in a folder whose other files need the standard library only.
 WITH_NUMPY = (
@@ -56,78 +58,65 @@ CORPUS_SUPPORT = ("tests/support/corpus.py",)
 
 @dataclass(frozen=True)
 class Room:
-    """Files that the checker reads together, and the environment whose libraries they import.
+    """The files that import the libraries of an environment; the checker reads them together.
 
-    `bases` are folders that the room's own modules are imported from, beside `BASES`. `without` are files and folders
-    that need the libraries of another environment and stand in another room.
+    `without` are files and folders inside of `paths` that need the libraries of another environment, so that they stand
+    in its room.
     """
 
     environment: str
     paths: tuple[str, ...]
-    bases: tuple[str, ...] = ()
     without: tuple[str, ...] = ()
-
-    @property
-    def name(self) -> str:
-        return f"{self.paths[0]} ({self.environment})"
 
 
 ROOMS = (
-    Room("tools", ("common", "operations/bundle", "operations/container"), without=WITH_NUMPY),
-    Room("tools", ("scripts",), ("scripts",)),
-    Room("tools", ("workshop/chaos", "workshop/chaos_bundle.py", "workshop/pdf_file.py", "workshop/planted_faults")),
-    Room("client", ("operations/batch",)),
-    Room("corpus", ("operations/corpus", "workshop/benchmarks/bench_corpus.py", *CORPUS_SUPPORT)),
+    Room(
+        "tools",
+        (
+            *("common", "operations/bundle", "operations/container", "scripts"),
+            *("workshop/chaos", "workshop/chaos_bundle.py", "workshop/pdf_file.py", "workshop/planted_faults"),
+            *("tests/conftest.py", "tests/__init__.py", "tests/runner", "tests/types"),
+            *("tests/bundle", "tests/e2e", "tests/images", "tests/newest", "tests/rehearsal", "tests/workshop/chaos"),
+        ),
+        without=(*WITH_NUMPY, "tests/images/nodes"),
+    ),
+    Room("client", ("operations/batch", "tests/tools")),
+    Room(
+        "corpus",
+        (
+            *("operations/corpus", "workshop/benchmarks/bench_corpus.py", *CORPUS_SUPPORT),
+            *("tests/corpus", "tests/images/nodes"),
+        ),
+    ),
     Room(
         "parser",
         (
-            "parser/docparser",
-            *WITH_NUMPY,
-            "workshop/benchmarks/parser_bench",
+            *("parser/docparser", *WITH_NUMPY, "workshop/benchmarks/parser_bench"),
             *(f"workshop/benchmarks/{n}.py" for n in PARSER_BENCHMARKS),
-            "workshop/shapes_of_fonts.py",
+            *("workshop/shapes_of_fonts.py", "tests/api/parser_for_requests.py"),
+            *("tests/fuzz", "tests/jobs", "tests/parser", "tests/support"),
         ),
-    ),
-    Room(
-        "vlm",
-        ("model_code/vlm_models", "model_code/vlm_server", "model_code/plugin_logits", "model_code/layout_server"),
+        without=(*WITH_TORCH, *CORPUS_SUPPORT),
     ),
     Room(
         "vlm",
         (
+            *("model_code/vlm_models", "model_code/vlm_server", "model_code/plugin_logits", "model_code/layout_server"),
             "workshop/benchmarks/model_bench",
-            "workshop/benchmarks/bench_confidence.py",
-            "workshop/benchmarks/bench_llama_cpp.py",
-            "workshop/benchmarks/bench_model.py",
-            "workshop/benchmarks/bench_serving.py",
+            *(f"workshop/benchmarks/{n}.py" for n in VLM_BENCHMARKS),
+            "tests/plugin",
         ),
     ),
-    Room("reference", ("model_code/reference", "workshop/random_checkpoints")),
-    # Paddle has no types, so the environment that holds torch serves for all of the training.
-    Room("reference", ("workshop/demo_training", *WITH_TORCH)),
-    Room("tools", ("tests/bundle",)),
-    Room("tools", ("tests/types",)),
-    Room("tools", ("tests/e2e",)),
-    Room("tools", ("tests/rehearsal",)),
-    Room("tools", ("tests/newest",)),
-    Room("tools", ("tests/conftest.py", "tests/__init__.py", "tests/runner")),
-    Room("tools", ("tests/images",), without=(*WITH_TORCH, "tests/images/nodes")),
-    Room("corpus", ("tests/images/nodes",)),
-    Room("parser", ("tests/support",), without=(*WITH_TORCH, *CORPUS_SUPPORT)),
-    Room("parser", ("tests/parser",)),
-    Room("parser", ("tests/jobs",)),
-    Room("parser", ("tests/api/parser_for_requests.py",)),
-    Room("api", ("tests/api",), without=("tests/api/parser_for_requests.py",)),
-    Room("api", ("docs/examples",)),
-    Room("parser", ("tests/fuzz",)),
+    # Paddle has no types, so the environment that holds torch serves for all of the training and of layout.
+    Room(
+        "reference",
+        (
+            *("model_code/reference", "workshop/random_checkpoints", "workshop/demo_training", *WITH_TORCH),
+            *("tests/reference", "tests/layout", "tests/workshop/demo_training"),
+        ),
+    ),
+    Room("api", ("tests/api", "docs/examples"), without=("tests/api/parser_for_requests.py",)),
     Room("browser", ("tests/web",)),
-    Room("client", ("tests/tools",)),
-    Room("corpus", ("tests/corpus",)),
-    Room("vlm", ("tests/plugin",)),
-    Room("reference", ("tests/reference",)),
-    Room("reference", ("tests/layout",)),
-    Room("tools", ("tests/workshop/chaos",)),
-    Room("reference", ("tests/workshop/demo_training",)),
     # The plugin again, with the second pinned stack.
     Room("npu-0.23", ("model_code/vlm_models", "tests/npu")),
 )
@@ -144,13 +133,12 @@ def python_of(environment: str) -> Path:
 
 def check(room: Room) -> str:
     """What mypy finds in a room; empty where that is nothing."""
-    # A cache for each environment: libraries are read once, not once a room.
     command = [sys.executable, "-m", "mypy", f"--python-executable={python_of(room.environment)}", "--no-error-summary"]
     excluded = [f"--exclude=^{re.escape(path)}(/|$)" for path in room.without]
     checked = subprocess.run(
         [*command, f"--cache-dir=.mypy_cache/{room.environment}", *excluded, *room.paths],
         cwd=ROOT,
-        env={**os.environ, "MYPYPATH": os.pathsep.join((*room.bases, *BASES))},
+        env={**os.environ, "MYPYPATH": os.pathsep.join(BASES)},
         capture_output=True,
         text=True,
         check=False,
@@ -160,35 +148,21 @@ def check(room: Room) -> str:
 
 @pytest.fixture(scope="session")
 def found_in_rooms() -> Iterator[dict[str, Future[str]]]:
-    """Every room is being checked: those of one environment one after the other, those of two side by side."""
-    found: dict[str, Future[str]] = {room.name: Future() for room in ROOMS}
-
-    def check_environment(rooms: list[Room]) -> None:
-        for room in rooms:
-            try:
-                found[room.name].set_result(check(room))
-            except BaseException as error:
-                found[room.name].set_exception(error)
-
-    by_environment: dict[str, list[Room]] = {}
-    for room in ROOMS:
-        if python_of(room.environment).exists():
-            by_environment.setdefault(room.environment, []).append(room)
+    """Rooms are being checked, as many at once as there are cores."""
     # The libraries of the model's environments take longest to read.
-    longest_first = sorted(by_environment.values(), key=lambda rooms: rooms[0].environment not in LARGE)
+    longest_first = sorted(ROOMS, key=lambda room: room.environment not in LARGE)
     with ThreadPoolExecutor(max_workers=os.cpu_count()) as pool:
-        for rooms in longest_first:
-            pool.submit(check_environment, rooms)
-        yield found
+        there = [room for room in longest_first if python_of(room.environment).exists()]
+        yield {room.environment: pool.submit(check, room) for room in there}
 
 
 @pytest.mark.model
-@pytest.mark.parametrize("room", ROOMS, ids=lambda room: room.name)
+@pytest.mark.parametrize("room", ROOMS, ids=lambda room: room.environment)
 def test_room_has_no_type_errors(room: Room, found_in_rooms: dict[str, Future[str]]) -> None:
-    if not python_of(room.environment).exists():
+    if room.environment not in found_in_rooms:
         missing = f"{room.environment} is missing; make it with: scripts/setup_env.sh {room.environment}"
         pytest.fail(missing) if os.environ.get("CI") else pytest.skip(missing)
-    assert found_in_rooms[room.name].result() == ""
+    assert found_in_rooms[room.environment].result() == ""
 
 
 def test_every_file_stands_in_a_room() -> None:
