@@ -54,7 +54,7 @@ ALLOWED: dict[str, set[str]] = {
         *("sandbox", "settings", "traces", "vlm", "weights"),
     },
     "small_print": {"own_text", "page", "places", "places.grids", "vlm"},
-    "whole_page": {"contract", "errors", "layout", "page", "settings", "vlm", "weights"},
+    "whole_page": {"contract", "layout", "page", "settings", "vlm", "weights"},
     "worker": {
         "contract",
         "documents",
@@ -73,7 +73,7 @@ ALLOWED: dict[str, set[str]] = {
         "whole_page",
     },
     "parsing": {"contract", "documents", "errors", "settings", "traces", "worker"},
-    "models": {"contract", "errors", "parsing", "settings", "vlm", "weights", "whole_page"},
+    "models": {"contract", "errors", "parsing", "settings", "vlm", "weights"},
     "jobs.storage": {"contract", "errors", "job_tables", "postgres", "s3"},
     "jobs.callbacks": {"clients", "errors", "jobs.storage", "outbound", "settings"},
     "jobs": {

@@ -8,8 +8,7 @@ import dataclasses
 from docparser.contract.tasks import Tasks, WholePages
 from docparser.errors import InvalidJob
 from docparser.settings import Settings
-from docparser.weights import has_preprocessor, load_pipeline, pipeline_file, reads_whole_pages, served_model
-from docparser.whole_page.recipe import Recipe
+from docparser.weights import Recipe, has_preprocessor, load_pipeline, pipeline_file, reads_whole_pages, served_model
 
 # Names that the SDKs send for the PaddleOCR-VL pipeline (paddleocr 3.7, `_api_client/models.py`); PaddleOCR-VL-1.6 is
 # what they send where nobody names one.

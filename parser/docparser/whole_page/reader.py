@@ -24,8 +24,7 @@ from docparser.page.run import PageReading, PageRun, PageTask, Picture
 from docparser.settings import Settings
 from docparser.vlm.client import Reply, VlmClient
 from docparser.vlm.repetition import PAGE
-from docparser.weights import pipeline_file, served_model
-from docparser.whole_page.recipe import FORMULA, SPOTTING, Recipe
+from docparser.weights import FORMULA, SPOTTING, Recipe, pipeline_file, served_model
 
 PixelSides = tuple[int, int, int, int]  # left, top, right, bottom in pixels of the page
 # What is more than paragraphs, beginning with a line of its own but for tables. What has no end goes on to the text's.
