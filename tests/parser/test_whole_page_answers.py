@@ -17,7 +17,7 @@ from docparser.models.served_model import ServedModel
 from docparser.settings import Settings
 from docparser.vlm.repetition import PAGE, cut_repetition, repeated_tail
 from docparser.weights import Recipe, pipeline_file, reads_whole_pages, served_model
-from docparser.whole_page.reader import blocks_in, formula_of, texts_of
+from docparser.whole_page import blocks_in, formula_of, texts_of
 from reference.prompts import OF_FAMILY
 from tests.support.paths import ROOT
 

@@ -2,7 +2,7 @@
 """What reads pages, what it gets and gives of one, and one page on its way: whether somebody still waits for it, and
 its calls of the VLM. Loads no PaddleX.
 
-There are two readers: the layout model with the VLM (``page.loop``), and the VLM alone (``whole_page.reader``). Nothing
+There are two readers: the layout model with the VLM (``page.loop``), and the VLM alone (``whole_page``). Nothing
 behind them asks which it was.
 """
 

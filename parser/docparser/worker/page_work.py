@@ -79,7 +79,7 @@ class TextChildren:
 def page_reader(settings: Settings) -> PageReader:
     """The one that the VLM wants. Loads its models. Raises NotReady."""
     if reads_whole_pages(settings):
-        from docparser.whole_page.reader import WholePageReader
+        from docparser.whole_page import WholePageReader
 
         return WholePageReader(settings)
     from docparser.page.loop import PageLoop  # not at the top: it loads Paddle

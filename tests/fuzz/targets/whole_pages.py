@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from docparser.whole_page.reader import WholePageBlock, blocks_in, formula_of, texts_of
+from docparser.whole_page import WholePageBlock, blocks_in, formula_of, texts_of
 from tests.fuzz.choices import Choices
 from tests.fuzz.verdict import Broken
 
