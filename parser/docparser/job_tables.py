@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The tables and indexes of jobs and quotas, in the SQL that SQLite (``jobs.storage.schema``, ``clients.usage``) and
+"""The tables and indexes of jobs and quotas, in the SQL that SQLite (``jobs.storage.database``, ``clients.usage``) and
 PostgreSQL (``postgres.schema``) share.
 """
 

@@ -16,8 +16,8 @@ import pytest
 from docparser.errors import StorageUnavailable
 from docparser.jobs.storage import repair, retention
 from docparser.jobs.storage.backend import Keeper
+from docparser.jobs.storage.database import APPLICATION_ID, VERSION
 from docparser.jobs.storage.retention import remove_job
-from docparser.jobs.storage.schema import APPLICATION_ID, VERSION
 from docparser.jobs.storage.states import JobState
 from tests.support.job_place import Place
 

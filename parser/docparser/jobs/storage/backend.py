@@ -19,11 +19,10 @@ from typing import TYPE_CHECKING, TypeVar
 from docparser.errors import DataDirFull, StorageAway, StorageUnavailable
 from docparser.jobs.storage import repair
 from docparser.jobs.storage.data_folder import Processes
-from docparser.jobs.storage.database import SqliteDatabase
+from docparser.jobs.storage.database import Damaged, SqliteDatabase
 from docparser.jobs.storage.files import JobFiles
 from docparser.jobs.storage.job_folders import JobFolders
 from docparser.jobs.storage.reconcile import YOUNG_S, reconcile
-from docparser.jobs.storage.schema import Damaged
 from docparser.jobs.storage.transaction import Database, Membership
 
 if TYPE_CHECKING:

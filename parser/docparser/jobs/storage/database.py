@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The SQLite database of jobs: connections, and what its errors mean.
+"""The SQLite database of jobs: its schema, connections, and what its errors mean.
 
 WAL mode lets any number of processes on one machine read while one writes. ``synchronous=FULL`` makes a commit last
 through a power failure, not only through a killed process: a job id is sent only after its commit.
@@ -19,12 +19,23 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from docparser.errors import DataDirFull, ParserError, StorageUnavailable
-from docparser.jobs.storage import schema
-from docparser.jobs.storage.schema import Damaged
+from docparser.errors import DataDirFull, Incompatible, ParserError, StorageUnavailable
+from docparser.job_tables import JOBS, statements
 
 BUSY_S = 30.0  # a writer waits this long for another one
 LEAST_ROOM = 1 << 20  # bytes; with less, an input or output error of SQLite means a full disk
+# Rises only with a change that older releases could not live with: a release refuses a file of another version.
+VERSION = 1
+APPLICATION_ID = 0x444A4F42  # "DJOB"
+CLOCK = """
+CREATE TABLE clock (value INTEGER NOT NULL);
+INSERT INTO clock VALUES (0);
+"""
+TABLES = frozenset(("jobs", "steps", "flows", "callbacks", "clock"))
+
+
+class Damaged(StorageUnavailable):
+    """The file is no database, or its structure is broken: it can be set aside and built anew from the folders."""
 
 
 def create(path: Path) -> None:
@@ -34,8 +45,39 @@ def create(path: Path) -> None:
         _prepare(connection)
         connection.execute("BEGIN IMMEDIATE")
         # Numbers of changes rise beyond those of a database that this one replaces: watchers compare them.
-        schema.fill(connection, time.time_ns() // 1_000_000)
+        _fill(connection, time.time_ns() // 1_000_000)
         connection.execute("COMMIT")
+
+
+def _fill(connection: sqlite3.Connection, change: int) -> None:
+    """Make the tables in an empty database. Changes are numbered from ``change``."""
+    for statement in statements(JOBS + CLOCK, sqlite=True):
+        connection.execute(statement)
+    connection.execute("UPDATE clock SET value = ?", (change,))
+    connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+    connection.execute(f"PRAGMA user_version = {VERSION}")
+
+
+def _check_schema(connection: sqlite3.Connection, path: Path) -> None:
+    """Raises Incompatible if the file is not a job database of this version, Damaged if it is empty. Changes nothing:
+    the file may be another program's."""
+    (application,) = connection.execute("PRAGMA application_id").fetchone()
+    (version,) = connection.execute("PRAGMA user_version").fetchone()
+    tables = {row[0] for row in connection.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")}
+    if not application and not version and not tables:
+        raise Damaged(f"PARSER_DATA_DIR: the job database {path} is empty.")
+    if application != APPLICATION_ID or (version == VERSION and not tables >= TABLES):
+        raise Incompatible(
+            f"PARSER_DATA_DIR: {path} is a database of another program (application_id {application}, tables "
+            f"{', '.join(sorted(tables)[:5]) or 'none'}). Move it away, and the parser rebuilds the jobs' rows from "
+            "their folders; or name another directory."
+        )
+    if version != VERSION:
+        raise Incompatible(
+            f"PARSER_DATA_DIR: {path} has version {version}; this release knows {VERSION}. Use the release that wrote "
+            "it. Or move the file away, and the parser rebuilds its rows from the jobs' folders; failed pages are "
+            "then parsed again."
+        )
 
 
 class SqliteTransaction(sqlite3.Connection):
@@ -142,9 +184,9 @@ class SqliteDatabase:
         self.failure = ""
 
     def check_owner(self) -> None:
-        """Raises Incompatible, Damaged as ``schema.check`` does. Cheap."""
+        """Raises Incompatible, Damaged as ``_check_schema`` does. Cheap."""
         with self._named_errors():
-            schema.check(self._connection(), self.path)
+            _check_schema(self._connection(), self.path)
 
     def _at_path(self) -> tuple[int, int]:
         found = _identity(self.path)
@@ -161,7 +203,7 @@ class SqliteDatabase:
                     old.close()
             connection = _connect(self.path)
             try:
-                schema.check(connection, self.path)
+                _check_schema(connection, self.path)
                 _prepare(connection)
             except BaseException:
                 connection.close()

@@ -21,10 +21,9 @@ from typing import TextIO
 from docparser.errors import StorageUnavailable
 from docparser.jobs.storage import database as databases
 from docparser.jobs.storage.data_folder import DATABASE, flush_folder
-from docparser.jobs.storage.database import SqliteDatabase
+from docparser.jobs.storage.database import Damaged, SqliteDatabase
 from docparser.jobs.storage.job_folders import JobFolders
 from docparser.jobs.storage.reconcile import YOUNG_S, Mended, reconcile
-from docparser.jobs.storage.schema import Damaged
 
 log = logging.getLogger(__name__)
 
