@@ -15,8 +15,7 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-from docparser.page.answers import Answers
-from docparser.page.blocks import Blocks
+from docparser.page.blocks import Answers, Blocks
 from docparser.page.ground import Ground
 from docparser.page.paddlex_private import BaseResult, PaddleOCRVLBlock, PaddleOCRVLResult, construct_img_path
 from docparser.page.provenance import Provenance

@@ -7,7 +7,7 @@ What a PDF's page says itself may be the text of blocks, or repair it (``page.ow
 
 ``PageLoop.read`` has these steps in this order. PaddleX does what its pipeline would do in each, by the functions of
 ``paddlex_private``; how steps follow each other, and all calls of the VLM, are ours (docs/decisions/0229). What the
-replies come to (tables as HTML, formulas, spotted texts) is put together in a child process: ``page.answers``.
+replies come to (tables as HTML, formulas, spotted texts) is put together in a child process: ``page.blocks``.
 """
 
 from __future__ import annotations
@@ -29,8 +29,7 @@ from docparser.contract.schemas import ParseOptions
 from docparser.errors import NotReady
 from docparser.page import own_text_step
 from docparser.page.alignment import Alignment
-from docparser.page.answers import Answers
-from docparser.page.blocks import FORMULAS, TABLE, Blocks, apart, page_blocks
+from docparser.page.blocks import FORMULAS, TABLE, Answers, Blocks, apart, page_blocks
 from docparser.page.frozen import Known, freeze, frozen_blocks
 from docparser.page.ground import Ground, ground_of
 from docparser.page.layout_model import LayoutModel, paddle_config

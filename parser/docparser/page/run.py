@@ -60,7 +60,7 @@ class PageListener(Protocol):
     """Is told of a page while it is read."""
 
     def laid_out(self, blocks: Blocks, exact: frozenset[int], settings: dict[str, Any], width: int) -> None:
-        """Before the VLM is asked. ``exact``: see ``page.answers``; ``width``: of the page, pixels."""
+        """Before the VLM is asked. ``exact``: see ``page.blocks``; ``width``: of the page, pixels."""
 
     def answered(self, replies: Replies) -> None:
         """``replies``: those so far."""

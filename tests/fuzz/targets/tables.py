@@ -75,7 +75,7 @@ def target(data: bytes) -> None:
 @functools.cache
 def otsl_reader() -> Callable[[str], str]:
     """What turns the VLM's answer for a table into HTML. The import of PaddleX takes seconds."""
-    from docparser.page.answers import makes_table
+    from docparser.page.blocks import makes_table
     from docparser.page.paddlex_private import convert_otsl_to_html
 
     return lambda otsl: convert_otsl_to_html(otsl) if makes_table(otsl) else ""

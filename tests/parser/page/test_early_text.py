@@ -34,8 +34,7 @@ class Page:
     """A page from its layout on; the answers come in the order of ``order``, by the number of the question."""
 
     def __init__(self, boxes: list[Box], replies: dict[int, Reply], order: Any, answer: OutputOptions, **said: Any):
-        from docparser.page.answers import Answers
-        from docparser.page.blocks import page_blocks
+        from docparser.page.blocks import Answers, page_blocks
         from docparser.page.early_text import EarlyText
         from docparser.page.frozen import Known, freeze, frozen_blocks
         from docparser.page.paddlex_private import gather_imgs
