@@ -32,13 +32,12 @@ from docparser.errors import (
     VlmUnavailable,
     WorkerLost,
 )
-from docparser.parsing.document_pages import DocumentPages
+from docparser.parsing.document_pages import GIVE_UP_AFTER, DocumentPages
 from docparser.parsing.fair_queue import Flow
 from docparser.parsing.metrics import Metrics
 from docparser.parsing.result import EMPTY_ENTRY, PageOutcome
 from docparser.parsing.scheduler import PageScheduler
 from docparser.parsing.service import ParseService
-from docparser.parsing.slow_documents import GIVE_UP_AFTER
 from docparser.settings import Settings
 from docparser.worker.messages import CountPages, JoinClientPages, JoinPages, ParsedPage, ParsePage, PartOfPage
 

@@ -14,7 +14,7 @@ import pytest
 
 from docparser.documents.spool import Document
 from docparser.errors import DocumentTooSlow
-from docparser.parsing.slow_documents import GIVE_UP_AFTER, OPENING, SlowDocuments
+from docparser.parsing.document_pages import GIVE_UP_AFTER, OPENING, SlowDocuments
 from tests.support import bombs, samples
 from tests.support.parser_process import JOBS, ParserProcess, running_service
 from tests.support.processes import children

@@ -4,7 +4,8 @@ spotted texts, figures back in their tables.
 
 PaddleX does the last. Some of that takes the square of a text's length, in time or in memory: a table's markup of
 100 KB becomes a grid of gigabytes, and a printed page can make the VLM write such markup. So the texts leave the loop
-as plain data (``Answers``), and are put together in a child process with bounds (``worker.text_jobs``)."""
+as plain data (``Answers``), and are put together in a child process with bounds (``worker.text_jobs``).
+"""
 
 from __future__ import annotations
 
