@@ -43,8 +43,7 @@ from demo_training.typesetters.printed import PrintedLine, printed_pages
 from demo_training.typesetters.prose import Prose
 from docparser.own_text.page_text import OwnText
 from docparser.own_text.pdfium_text import characters_of
-from docparser.page.ground import Ground, ground_of_lines, ground_of_table, ground_of_words
-from docparser.page.places import places_of
+from docparser.page.places import Ground, ground_of_lines, ground_of_table, ground_of_words, places_of
 from docparser.places.box import Box, around
 from docparser.places.ink import lines_in
 

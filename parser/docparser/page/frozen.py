@@ -16,8 +16,8 @@ import numpy as np
 from PIL import Image
 
 from docparser.page.blocks import Answers, Blocks
-from docparser.page.ground import Ground
 from docparser.page.paddlex_private import BaseResult, PaddleOCRVLBlock, PaddleOCRVLResult, construct_img_path
+from docparser.page.places import Ground
 from docparser.page.provenance import Provenance
 
 BLOCK_FIELDS = ("label", "bbox", "group_id", "polygon_points")

@@ -31,11 +31,11 @@ from docparser.page import own_text_step
 from docparser.page.alignment import Alignment
 from docparser.page.blocks import FORMULAS, TABLE, Answers, Blocks, apart, page_blocks
 from docparser.page.frozen import Known, freeze, frozen_blocks
-from docparser.page.ground import Ground, ground_of
 from docparser.page.layout_model import LayoutModel, paddle_config
 from docparser.page.notes import page_notes
 from docparser.page.own_text_step import Taken, settle
 from docparser.page.paddlex_private import LayoutAnalysisResult, PaddleOCRVLResult, gather_imgs
+from docparser.page.places import Ground, ground_of
 from docparser.page.provenance import Certainty, Origin, Provenance
 from docparser.page.question import Sampling, VlmCalls
 from docparser.page.run import PageReading, PageRun, PageTask, Picture, Replied, Replies, Settled

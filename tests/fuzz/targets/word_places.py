@@ -10,8 +10,7 @@ from PIL import Image, ImageDraw
 
 from docparser.contract.answers import Block
 from docparser.contract.schemas import Places
-from docparser.page.ground import Ground, ground_of_lines
-from docparser.page.places import places_of
+from docparser.page.places import Ground, ground_of_lines, places_of
 from docparser.places.atoms import atoms_of
 from docparser.places.box import Box
 from docparser.places.ink import Line, lines_in

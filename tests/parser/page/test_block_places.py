@@ -14,8 +14,7 @@ from docparser.contract.answers import Block, BlockPlaces
 from docparser.contract.schemas import Places
 from docparser.own_text.lines import Line as OwnLine
 from docparser.own_text.lines import Word
-from docparser.page.ground import Ground, ground_of_lines, ground_of_table, ground_of_words
-from docparser.page.places import places_of
+from docparser.page.places import Ground, ground_of_lines, ground_of_table, ground_of_words, places_of
 from docparser.places.box import Box
 from docparser.places.ink import lines_in
 from tests.support.fonts import font

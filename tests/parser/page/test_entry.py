@@ -15,7 +15,7 @@ from PIL import Image
 from docparser.contract.schemas import ParseOptions
 from docparser.page import entry
 from docparser.page.frozen import Known, Page, put_images_back, with_own_pictures
-from docparser.page.ground import _widen, ground_of_table
+from docparser.page.places import _widen, ground_of_table
 from docparser.page.provenance import Certainty, Provenance
 from docparser.places.box import Grid, GridCell, PixelBox
 from docparser.places.grids import grid
