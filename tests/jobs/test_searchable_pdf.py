@@ -22,9 +22,8 @@ import pytest
 from PIL import Image, ImageChops, ImageDraw, ImageOps
 from PIL.TiffImagePlugin import IFDRational
 
-from docparser.convert.directions import pieces
 from docparser.convert.document import Source
-from docparser.convert.glyphless_font import Codes, true_type
+from docparser.convert.pdf_text import Codes, pieces, true_type
 from docparser.convert.picture_pages import _points
 from docparser.convert.searchable_pdf import UneditablePdf, write
 from docparser.convert.text_layer import lines_of

@@ -2,7 +2,7 @@
 """A document as a PDF that can be searched: the pages as they were, under text that is not drawn.
 
 A PDF stays the file that it was, with a further font and a further stream of content on each page; pictures become
-pages (``picture_pages``). Text is in reading order (``text_layer``), in a font without shapes (``glyphless_font``).
+pages (``picture_pages``). Text is in reading order (``text_layer``), in a font without shapes (``pdf_text``).
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ import pypdfium2
 from pikepdf import Array, Dictionary, Name
 from PIL import Image
 
-from docparser.convert import directions, glyphless_font
+from docparser.convert import pdf_text
 from docparser.convert.document import Source
-from docparser.convert.glyphless_font import Codes
+from docparser.convert.pdf_text import Codes
 from docparser.convert.picture_pages import add_picture
 from docparser.convert.text_layer import Line, lines_of
 from docparser.opening import Unreadable, pdfs
@@ -158,7 +158,7 @@ def _drawn(parts: Iterable[list[Line]], to_user: Matrix, font: _Font) -> bytes:
         ems, box = text_width(line.text), line.box
         if ems <= 0 or box.width <= 0 or box.height <= 0:
             continue
-        low = -glyphless_font.DESCENT / UNITS
+        low = -pdf_text.DESCENT / UNITS
         if line.down:
             place = (0.0, -box.height / ems, box.width, 0.0, box.left + low * box.width, box.bottom)
         else:
@@ -172,7 +172,7 @@ def _drawn(parts: Iterable[list[Line]], to_user: Matrix, font: _Font) -> bytes:
 
 def _shown(line: Line, codes: Codes) -> bytes:
     """The operator that shows a line's text."""
-    pieces = [(step, codes.encode(said).hex().encode()) for step, said in directions.pieces(line.text, line.leftwards)]
+    pieces = [(step, codes.encode(said).hex().encode()) for step, said in pdf_text.pieces(line.text, line.leftwards)]
     if len(pieces) == 1:
         return b"<%b> Tj" % pieces[0][1]
     return b"[%b] TJ" % b" ".join(b"%d <%b>" % (-step, said) for step, said in pieces)
@@ -198,17 +198,17 @@ class _Font:
         self.object = pdf.make_indirect(Dictionary(Type=Name.Font, Subtype=Name.Type0))
 
     def finish(self) -> None:
-        name = Name(f"/{glyphless_font.NAME}")
-        file = pikepdf.Stream(self._pdf, glyphless_font.true_type())
-        file.Length1 = len(glyphless_font.true_type())
+        name = Name(f"/{pdf_text.NAME}")
+        file = pikepdf.Stream(self._pdf, pdf_text.true_type())
+        file.Length1 = len(pdf_text.true_type())
         descriptor = Dictionary(
             Type=Name.FontDescriptor,
             FontName=name,
             Flags=4,
-            FontBBox=Array([0, glyphless_font.DESCENT, UNITS, glyphless_font.ASCENT]),
+            FontBBox=Array([0, pdf_text.DESCENT, UNITS, pdf_text.ASCENT]),
             ItalicAngle=0,
-            Ascent=glyphless_font.ASCENT,
-            Descent=glyphless_font.DESCENT,
+            Ascent=pdf_text.ASCENT,
+            Descent=pdf_text.DESCENT,
             CapHeight=700,
             StemV=80,
             FontFile2=self._pdf.make_indirect(file),

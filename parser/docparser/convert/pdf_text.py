@@ -1,21 +1,32 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A font that draws nothing, for text that is found and selected over a picture.
+"""Text in a PDF that is found and not seen: a font that draws nothing, and the order in which a line is drawn.
 
 A PDF's reader needs of such text only codes, widths and what the codes mean in Unicode. So the embedded TrueType file
 has two glyphs (some 400 bytes, for any script), and all codes lead to the second. This is a line without breadth: it
 has no area, but it has a height, without which PDFium passes over text that is short or runs upwards. ISO 32000-1, 9.7
 (composite fonts) and 9.10.3 (ToUnicode); the file's tables by the OpenType specification.
+
+A PDF says no direction. PDFium takes a line apart into segments of one direction, in the order in which an operator
+draws them, and turns round those from right to left, and all of them where most are (``fx_bidi.cpp``,
+``CPDF_TextPage::CloseTempLine``). So they are drawn turned round, each at its place; poppler goes by the places.
 """
 
 from __future__ import annotations
 
+import itertools
+import re
 import struct
+import unicodedata
 
 from docparser.places.atoms import UNITS, width
 
 NAME = "DocparserInvisible"
 MOST_CODES = 0xFFFE  # of two bytes; 0 stands for a character that has none
 ASCENT, DESCENT = 800, -200
+LEFT, RIGHT, WEAK, NUMBER, OTHER = "LRWN-"  # from left to right, to the left; signs that do not turn; numbers; the rest
+KINDS = {"L": LEFT, "R": RIGHT, "AL": RIGHT} | dict.fromkeys(("EN", "AN", "NSM", "CS", "ES", "ET", "BN"), WEAK)
+NUMERALS = ("EN", "AN")
+MIRRORED = str.maketrans("()[]{}<>«»‹›‘’“”≤≥", ")(][}{><»«›‹’‘”“≥≤")
 
 
 class Codes:
@@ -83,3 +94,50 @@ def true_type() -> bytes:
 def _checksum(table: bytes) -> int:
     padded = table + bytes(-len(table) % 4)
     return sum(struct.unpack(f">{len(padded) // 4}L", padded)) & 0xFFFFFFFF
+
+
+def pieces(text: str, leftwards: bool) -> list[tuple[int, str]]:
+    """What is drawn one after the other: each with the step to the right before it, in thousandths of an em.
+    ``leftwards``: the line belongs to text from right to left."""
+    parts = [(kind, "".join(signs)) for kind, signs in itertools.groupby(text, _kind)]
+    kinds = "".join(NUMBER if any(unicodedata.bidirectional(sign) in NUMERALS for sign in part) else kind
+                    for kind, part in parts)  # fmt: skip
+    turned = backward = kinds.count(RIGHT) > kinds.count(LEFT)
+    drawn: list[str] = []
+    for kind, part in parts:
+        if kind in (LEFT, RIGHT):
+            backward = kind == RIGHT
+        turns = kind == RIGHT or (kind == OTHER and backward)
+        drawn.append(part[::-1].translate(MIRRORED) if turns else part)
+    starts, end = {}, 0
+    for number in _from_the_left(kinds, leftwards):
+        starts[number] = end
+        end += _width(drawn[number])
+    found: list[tuple[int, str]] = []
+    end = 0
+    for number in range(len(parts))[:: -1 if turned else 1]:
+        step = starts[number] - end
+        if step or not found:
+            found.append((step, drawn[number]))
+        else:
+            found[-1] = found[-1][0], found[-1][1] + drawn[number]
+        end += step + _width(drawn[number])
+    return found
+
+
+def _kind(sign: str) -> str:
+    return KINDS.get(unicodedata.bidirectional(sign), OTHER)
+
+
+def _width(text: str) -> int:
+    return sum(map(width, text))
+
+
+def _from_the_left(kinds: str, leftwards: bool) -> list[int]:
+    """The segments as they are printed: words of the other direction, and numbers behind them, stand together."""
+    own, other = (RIGHT, LEFT) if leftwards else (LEFT, RIGHT)
+    order: list[int] = []
+    for together in re.finditer(f"{other}[^{own}]*[{other}{NUMBER}]|.", kinds):
+        numbers = list(range(*together.span()))
+        order = [*numbers, *order] if leftwards else [*order, *reversed(numbers)]
+    return order
