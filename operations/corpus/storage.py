@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Protocol
 
 from docparser.errors import StorageAway, StorageUnavailable
-from docparser.s3.bucket import Bucket, Entry
+from docparser.s3 import Bucket, Entry
 from tool_errors import UsageError
 
 REFUSED = (errno.EACCES, errno.EPERM, errno.ELOOP, errno.ENXIO)

@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pytest
 
+from docparser import s3 as buckets
 from docparser import server
 from docparser.errors import (
     DataDirFull,
@@ -27,12 +28,10 @@ from docparser.errors import (
     StorageUnavailable,
 )
 from docparser.jobs.links import Links
-from docparser.jobs.storage import backend, retention
+from docparser.jobs.storage import backend, local_copies, retention
 from docparser.jobs.storage.job_objects import JobObjects
 from docparser.jobs.storage.retention import remove_job
-from docparser.s3 import bucket as buckets
-from docparser.s3 import local_copies
-from docparser.s3.bucket import Bucket
+from docparser.s3 import Bucket
 from tests.support.job_place import Place, places
 from tests.support.s3 import BucketServer
 from tests.support.swift import NAMES_A_PAGE

@@ -312,7 +312,7 @@ def test_what_the_readme_names_of_a_page_is_there():
 
 
 def test_a_package_that_the_readme_lacks_is_found():
-    rows = rows_of_the_readme(README.read_text(encoding="utf-8").replace("`postgres/`, `s3/`", "`postgres/`, `s4/`"))
+    rows = rows_of_the_readme(README.read_text(encoding="utf-8").replace("`postgres/`, `s3`", "`postgres/`, `s4`"))
     assert [name.partition(":")[0] for name in wrong_rows(rows)] == ["s3", "s4"]
     (words, *_) = wrong_rows([["errors"], *[[name for name in ALLOWED if name not in ("docparser", "errors")]]])
     assert words.endswith("imports errors, which stands above it")

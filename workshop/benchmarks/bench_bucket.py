@@ -19,7 +19,7 @@ import time
 from collections.abc import Callable, Iterator
 from functools import partial
 
-from docparser.s3.bucket import Bucket
+from docparser.s3 import Bucket
 from tests.support.s3 import BucketServer, S3Server
 from tests.support.swift import SwiftServer
 

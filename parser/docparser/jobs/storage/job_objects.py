@@ -24,8 +24,8 @@ from typing import Any, BinaryIO
 
 from docparser.errors import StorageUnavailable
 from docparser.jobs.storage.files import FILES, JOB_ID, PAGE_FILE, JobFiles, Pictures, by_number
-from docparser.s3.bucket import SETTING, Bucket, Entry
-from docparser.s3.local_copies import BucketFiles, Copies
+from docparser.jobs.storage.local_copies import BucketFiles, Copies
+from docparser.s3 import SETTING, Bucket, Entry
 
 SUBMISSIONS, REMOVED, JOBS = "submissions/", "removed/", "jobs/"
 NEVER = float("inf")

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from docparser.errors import DataDirFull, StorageUnavailable
-from docparser.s3.bucket import Bucket
+from docparser.s3 import Bucket
 
 GOOD_S = 5.0
 IDLE_BYTES = 512 << 20  # of copies that nobody uses

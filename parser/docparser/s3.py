@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Objects under a prefix of a bucket, with errors in the parser's words.
+"""An S3 bucket, in which documents and results lie that parsers on any machines share (docs/decisions/0261): objects
+under a prefix, with errors in the parser's words. Imported only where PARSER_STORAGE_URL is set.
 
 The endpoint, the region and the keys come from where all programs of AWS look for them: AWS_* variables, or the files
 under ~/.aws.
