@@ -14,8 +14,7 @@ import pytest
 
 from demo_training.layout.measure import configured
 from docparser.layout.conversion import check, convert
-from docparser.layout.engine import Engine
-from docparser.layout.graph_cache import GRAPH
+from docparser.layout.graph import GRAPH, Engine
 from docparser.page.layout_model import predictor
 from paddle_program.program import model_files, read_program
 from tests.layout.conftest import published_shape

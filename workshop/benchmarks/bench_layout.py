@@ -56,7 +56,7 @@ def run_one(model_dir: Path, cache: Path, engine: str, pages: int) -> dict:
 
 def convert(model_dir: Path, cache: Path) -> dict:
     """Make the graph; what its process took."""
-    from docparser.layout.graph_cache import GraphCache
+    from docparser.layout.graph import GraphCache
 
     began = time.monotonic()
     GraphCache(cache / "layout").find(model_dir)

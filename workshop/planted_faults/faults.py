@@ -185,7 +185,7 @@ FAULTS = (
     Fault(
         # Of several workers, each translates the layout model at the start.
         "translated-without-lock",
-        "parser/docparser/layout/graph_cache.py",
+        "parser/docparser/layout/graph.py",
         "with self._lock():",
         "if True:",
         "parser",

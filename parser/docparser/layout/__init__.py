@@ -3,8 +3,7 @@
 
 operators              what each operation is in OpenVINO's nodes
 translation            the whole program as a model
-engine                 OpenVINO running it
 conversion             translation and comparison with Paddle, in a process of their own
-graph_cache            where the graphs are kept
+graph                  where the graphs are kept, and OpenVINO running one
 served                 the client of the layout server
 """

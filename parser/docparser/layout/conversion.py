@@ -27,8 +27,7 @@ import numpy as np
 import openvino as ov
 from openvino import opset15 as nodes
 
-from docparser.layout.engine import Engine
-from docparser.layout.graph_cache import GRAPH, REFUSED
+from docparser.layout.graph import GRAPH, REFUSED, Engine
 from docparser.layout.translation import Translation, translate
 from paddle_program.parameters import BadParameters
 from paddle_program.program import Operation, Program, Type, UnknownProgram, model_files, read_program

@@ -21,7 +21,7 @@ import numpy as np
 
 from docparser.contract.schemas import ParseOptions
 from docparser.errors import NotReady
-from docparser.layout.graph_cache import GraphCache, NoGraph
+from docparser.layout.graph import Engine, GraphCache, NoGraph
 from docparser.layout.served import LayoutServer
 from docparser.page import long_pages
 from docparser.page.paddlex_private import (
@@ -164,9 +164,6 @@ def openvino_engine(settings: Settings, folder: Path) -> Callable[[Arrays], list
         return None
     try:
         graph = GraphCache(settings.cache_dir / "layout", settings.start_timeout_s / 2).find(folder)
-        # Not at the top: it loads OpenVINO, which may not be there, or not run on this machine.
-        from docparser.layout.engine import Engine
-
         return Engine(graph, settings.cpu_threads)
     except (NoGraph, ImportError, RuntimeError) as exc:  # RuntimeError is OpenVINO's
         reason = str(exc).strip().splitlines()[-1]

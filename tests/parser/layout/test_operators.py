@@ -13,7 +13,7 @@ import pytest
 
 from docparser.layout import conversion
 from docparser.layout.conversion import Disagreement, check, run_in_paddle
-from docparser.layout.engine import Engine
+from docparser.layout.graph import Engine
 from docparser.layout.operators import TABLE
 from docparser.layout.translation import translate
 from paddle_program.parameters import BadParameters

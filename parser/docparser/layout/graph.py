@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The graphs of layout models, made once, for all worker processes and starts.
+"""The graph of a layout model: made once for all worker processes and starts, and run by OpenVINO.
 
 Each model has a folder, named by a checksum of everything that shapes its graph: the model's files, this package,
 OpenVINO's version. It holds the graph and its checksums, or ``refused.txt`` with the reason why there is none.
@@ -17,13 +17,19 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
 
 import paddle_program
 from paddle_program.program import model_checksum
 from served_weights.manifest import digest
+
+if TYPE_CHECKING:
+    import openvino as ov
 
 log = logging.getLogger(__name__)
 
@@ -145,3 +151,40 @@ def _write_through(folder: Path) -> None:
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
+
+
+class Engine:
+    """OpenVINO running a model on the CPU, in float32; not for several threads at once. ``model`` is OpenVINO's, or the
+    file of one."""
+
+    def __init__(self, model: ov.Model | Path, threads: int = 1) -> None:
+        # Not at the top: OpenVINO may not be there, or not run on this machine.
+        import openvino as ov
+
+        core = ov.Core()
+        read = model if isinstance(model, ov.Model) else core.read_model(model)
+        options = {
+            # Otherwise bfloat16 or float16 where the processor has them, which moves boxes.
+            "INFERENCE_PRECISION_HINT": "f32",
+            "INFERENCE_NUM_THREADS": threads,
+            "NUM_STREAMS": 1,
+            # The service chooses the cores of its processes, and may change them.
+            "ENABLE_CPU_PINNING": False,
+        }
+        self._compiled = core.compile_model(read, "CPU", options)
+        self._request = self._compiled.create_infer_request()
+        self.inputs = sorted(port.get_any_name() for port in self._compiled.inputs)
+
+    def run(self, inputs: Mapping[str, np.ndarray]) -> list[np.ndarray]:
+        """By name, each for one page; the results in the model's order, as copies."""
+        self._request.infer({name: np.ascontiguousarray(value) for name, value in inputs.items()})
+        return [np.array(self._request.get_output_tensor(index).data) for index in range(len(self._compiled.outputs))]
+
+    def __call__(self, batch: Sequence[np.ndarray]) -> list[np.ndarray]:
+        """As PaddleX asks Paddle: inputs in the order of their names, each ``[pages, ...]``; the pages' results one
+        after the other."""
+        pages = [
+            self.run({name: values[index : index + 1] for name, values in zip(self.inputs, batch, strict=True)})
+            for index in range(len(batch[0]))
+        ]
+        return [np.concatenate(parts) for parts in zip(*pages, strict=True)]

@@ -17,8 +17,7 @@ import pytest
 from docparser import server
 from docparser.errors import NotReady
 from docparser.layout.conversion import draw_page, run_in_paddle
-from docparser.layout.engine import Engine
-from docparser.layout.graph_cache import GRAPH, REFUSAL, REFUSAL_HOLDS_S, SUMS, WEIGHTS, GraphCache, NoGraph, key_of
+from docparser.layout.graph import GRAPH, REFUSAL, REFUSAL_HOLDS_S, SUMS, WEIGHTS, Engine, GraphCache, NoGraph, key_of
 from docparser.settings import Settings
 from docparser.worker import offline
 from tests.support import samples
