@@ -12,10 +12,9 @@ import numpy as np
 import pytest
 
 from docparser.layout import conversion
-from docparser.layout.conversion import Disagreement, check, run_in_paddle
+from docparser.layout.conversion import Disagreement, check, run_in_paddle, translate
 from docparser.layout.graph import Engine
 from docparser.layout.operators import TABLE
-from docparser.layout.translation import translate
 from paddle_program.parameters import BadParameters
 from paddle_program.program import Operation, Program, Type, UnknownProgram, read_program
 from tests.support.operator_program import INPUTS, draw
