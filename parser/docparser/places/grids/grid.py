@@ -13,9 +13,9 @@ import dataclasses
 import numpy as np
 
 from docparser.places.box import Grid, GridCell, PixelBox
-from docparser.places.grids import columns, rules
+from docparser.places.grids import division
 from docparser.places.grids.bodies import INKED, NOISE, Body, bodies_in
-from docparser.places.grids.columns import Edge, Piece, Span
+from docparser.places.grids.division import Edge, Piece, Rules, Span
 
 LEAST_LINE = 7  # px of a line's ink
 MOST_CELLS = 400
@@ -43,7 +43,7 @@ class _Table:
     """A picture, its rules, its print as bool [height, width], and px of a line's ink."""
 
     image: np.ndarray
-    rules: rules.Rules
+    rules: Rules
     letters: np.ndarray
     line: float
 
@@ -53,18 +53,18 @@ def find(image: np.ndarray) -> Grid | None:
     height, width = image.shape
     if height < LEAST_LINE or width < 4 * LEAST_LINE:
         return None
-    found, line = rules.find(image, None), 0.0
+    found, line = division.find_rules(image, None), 0.0
     for _ in range(2):  # the height of a line says which runs of ink are rules, and rules hide lines
         lines = _lines(_letters(found))
         line = float(np.median([last - first for first, last in lines])) if lines else 0.0
         if line < LEAST_LINE:
             return None
-        found = rules.find(image, line)
+        found = division.find_rules(image, line)
     letters = _letters(found)
     return _grid(_Table(image, found, letters, line), _lines(letters))
 
 
-def _letters(found: rules.Rules) -> np.ndarray:
+def _letters(found: Rules) -> np.ndarray:
     letters = (found.contrast > INKED) & ~found.pixels
     for first, last in found.rows:
         letters[max(0, first - 1) : last + 1] = False
@@ -76,15 +76,15 @@ def _lines(letters: np.ndarray) -> list[Body]:
 
 
 def _grid(table: _Table, lines: list[Body]) -> Grid | None:
-    slots = columns.slots(table.rules.columns, table.letters, table.line)
+    slots = division.slots(table.rules.columns, table.letters, table.line)
     ruled = len(slots) > 1
-    edges = columns.edges(slots, [_pieces(table, line) for line in lines], table.line)
+    edges = division.edges(slots, [_pieces(table, line) for line in lines], table.line)
     fields = _fields(table, lines, ruled)
     rows = [row for field in fields for row in _rows(table, field, fields, edges, ruled)]
     count = len(rows) * (len(edges) + 1)
     if not edges or not rows or count > MOST_CELLS or (len(rows) < 2 and not ruled):
         return None
-    spans = [columns.spans(_pieces(table, row), _covered(table, row, edges), edges) for row in rows]
+    spans = [division.spans(_pieces(table, row), _covered(table, row, edges), edges) for row in rows]
     cells = _cells(table, rows, spans, edges, (slots[0][0], slots[-1][1]))
     filled = sum(bool(cell.lines) for cell in cells)
     if not filled or (not ruled and filled < LEAST_FILLED * count):
@@ -93,7 +93,7 @@ def _grid(table: _Table, lines: list[Body]) -> Grid | None:
 
 
 def _pieces(table: _Table, rows: Body) -> list[Piece]:
-    return columns.pieces(table.letters[rows[0] : rows[1]], table.line)
+    return division.pieces(table.letters[rows[0] : rows[1]], table.line)
 
 
 def _fields(table: _Table, lines: list[Body], ruled: bool) -> list[_Field]:
@@ -184,8 +184,8 @@ def _open_below(table: _Table, sides: Body, row: Body, below: Body) -> bool:
         return False
     rule = table.rules.across[row[1] - 1 : below[0] + 1].any(axis=0)
     # Where print crosses the middle of a high cell, there is contrast, but not from side to side.
-    marked = np.asarray((table.rules.contrast[row[1] - 1 : below[0] + 1] > rules.FAINT).any(axis=0))
-    return bool(rule.mean() >= rules.ACROSS and marked[sides[0] + 1 : sides[1] - 1].mean() < BARE)
+    marked = np.asarray((table.rules.contrast[row[1] - 1 : below[0] + 1] > division.FAINT).any(axis=0))
+    return bool(rule.mean() >= division.ACROSS and marked[sides[0] + 1 : sides[1] - 1].mean() < BARE)
 
 
 def _ink(table: _Table, area: PixelBox) -> tuple[PixelBox, ...]:
