@@ -23,7 +23,7 @@ from docparser.own_text.truth import Doubt
 from docparser.page.question import TABLE_PROMPT, TEXT_PROMPT, BlockCalls, Question, Sampling, read_block
 from docparser.page.run import BlockReading
 from docparser.places.grids import grid
-from docparser.small_print import bands, cells, lines
+from docparser.small_print import bands, cells
 from docparser.small_print.bands import Band
 from docparser.vlm.client import Reply
 from docparser.vlm.repetition import BAND, TEXT
@@ -65,8 +65,8 @@ async def _read_bands(found: list[Band], requests: list[Request], sampling: Samp
         again = one(await calls.each(singly, BAND, f"-{number}-again"))
         replies[number] = better(replies[number], again, found[number])
     if len(replies) == 1:
-        return dataclasses.replace(replies[0], text=lines.whole(found, [replies[0].text]))
-    return one(replies, functools.partial(lines.whole, found))
+        return dataclasses.replace(replies[0], text=bands.whole(found, [replies[0].text]))
+    return one(replies, functools.partial(bands.whole, found))
 
 
 async def _read_cells(otsl: Join, requests: list[Request], calls: BlockCalls) -> Reply:

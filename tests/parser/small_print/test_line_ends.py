@@ -8,8 +8,7 @@ import pytest
 from PIL import Image, ImageDraw
 
 from docparser.page.question import Question
-from docparser.small_print.bands import bands_of
-from docparser.small_print.lines import whole
+from docparser.small_print.bands import bands_of, whole
 from tests.support.fonts import FACES, font
 
 LIST = [
