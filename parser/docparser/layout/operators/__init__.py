@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Each operation of Paddle in OpenVINO's nodes. Names and meanings are those of Paddle's ops.yaml."""
 
-from docparser.layout.operators import arithmetic, indexing, layers, shapes
+from docparser.layout.operators import arithmetic, layers, shapes
 from docparser.layout.operators.call import Translator
 from paddle_program import operators
 
@@ -11,7 +11,7 @@ TABLE: dict[str, Translator] = {
     **arithmetic.REDUCTIONS,
     **shapes.CONSTANTS,
     **shapes.SHAPES,
-    **indexing.TABLE,
+    **shapes.INDEXING,
     **layers.LAYERS,
     **layers.IMAGES,
 }
