@@ -31,9 +31,8 @@ from docparser.jobs.storage.reconcile import reconcile
 from docparser.jobs.storage.retention import remove_job
 from docparser.jobs.storage.states import JobState
 from docparser.postgres import database as databases
-from docparser.postgres import schema, sessions
-from docparser.postgres.database import PostgresDatabase
-from docparser.postgres.sessions import Sessions
+from docparser.postgres import schema
+from docparser.postgres.database import PostgresDatabase, Sessions
 from docparser.postgres.transaction import PostgresTransaction
 from tests.support.job_place import Place, places
 from tests.support.wait import wait_for
@@ -123,7 +122,7 @@ def test_a_parser_comes_back_after_its_session_broke_and_one_that_does_not_is_de
     assert isinstance(opened.database, PostgresDatabase)
     other = Sessions(opened.database, grace_s=5.0)
     clock = time.monotonic()
-    monkeypatch.setattr(sessions, "time", types.SimpleNamespace(monotonic=lambda: clock))
+    monkeypatch.setattr(databases, "time", types.SimpleNamespace(monotonic=lambda: clock))
     names = [other.name]
     mine = opened.processes
     assert mine.dead(names) == []
@@ -152,7 +151,7 @@ def test_a_parser_that_was_absent_once_has_all_of_its_time_again(url, tmp_path, 
     assert isinstance(opened.database, PostgresDatabase)
     other = Sessions(opened.database, grace_s=5.0)
     clock = time.monotonic()
-    monkeypatch.setattr(sessions, "time", types.SimpleNamespace(monotonic=lambda: clock))
+    monkeypatch.setattr(databases, "time", types.SimpleNamespace(monotonic=lambda: clock))
     mine: Any = opened.processes
 
     def gone() -> bool:

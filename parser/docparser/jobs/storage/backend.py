@@ -223,8 +223,7 @@ def open_postgres(url: str, files: JobFiles, start_s: float = START_S, grace_s: 
     """
 
     from docparser.postgres import schema  # psycopg is loaded only where it is used
-    from docparser.postgres.database import PostgresDatabase
-    from docparser.postgres.sessions import Sessions
+    from docparser.postgres.database import PostgresDatabase, Sessions
 
     database = PostgresDatabase(url)
     deadline = time.monotonic() + start_s
