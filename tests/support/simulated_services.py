@@ -41,7 +41,7 @@ def configured_parser(port: int, behaviour: str) -> SimulatedParser:
 
 
 def decode(words: list[str]) -> None:
-    """In place of docparser.documents.check: a file that holds the word `broken` is broken."""
+    """In place of docparser.documents.reader: a file that holds the word `broken` is broken."""
     paths = [word.partition("=")[2] for word in words]
     for path in paths:
         if b"broken" in Path(path).read_bytes():

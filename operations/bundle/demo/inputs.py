@@ -74,7 +74,7 @@ def decode(documents: list[Document]) -> dict[str, int]:
         str(ENVIRONMENTS["parser"].python),
         "-I",
         "-m",
-        "docparser.documents.check",
+        "docparser.documents.reader",
         *(f"{document.kind}={document.path}" for document in documents),
     ]
     result = subprocess.run(command, capture_output=True, text=True, check=False)

@@ -3,12 +3,18 @@
 
 A page that is not read after ``SLOW_S`` steps aside: its renderer goes on at low priority, and the caller is told, so
 that it can let other pages go first. Another renderer reads the other pages.
+
+``python -m docparser.documents.reader FORMAT=PATH ...`` tells whether files can be read, before a service starts. It
+prints {path: pages} as JSON; it ends with status 2 and one line on stderr at the first file that cannot be read.
+Pictures are decoded to their end, the pages of PDFs are counted.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import json
 import logging
+import sys
 import threading
 from collections.abc import Callable
 
@@ -179,3 +185,28 @@ class DocumentReader:
         if kind in (InvalidDocument, DocumentTooLarge):
             return kind(str(answer["message"]))
         return InternalError(str(answer.get("message", "")))
+
+
+def main(words: list[str]) -> int:
+    from docparser.settings import Settings  # a service gives a reader its limits
+
+    reader, pages = DocumentReader(DocumentLimits.of(Settings())), {}
+    try:
+        for word in words:
+            format, _, path = word.partition("=")
+            document = Document(path, format)
+            try:
+                pages[path] = reader.count_pages(document)
+                for index in range(0 if format == "PDF" else pages[path]):
+                    reader.read_page(document, index)
+            except ParserError as error:
+                print(f"{path}: {str(error).removeprefix('file: ')}", file=sys.stderr)
+                return 2
+    finally:
+        reader.close()
+    print(json.dumps(pages))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
