@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from docparser.documents.limits import DocumentLimits
+from docparser.documents.page import DocumentLimits
 from docparser.documents.reader import DocumentReader
 from docparser.documents.spool import Document as Spooled
 from docparser.errors import ParserError, StorageUnavailable

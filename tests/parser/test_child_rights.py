@@ -25,7 +25,7 @@ from PIL import Image, ImageCms
 import isolation
 from bounded_child import environment
 from docparser.documents.decoder import read_frame
-from docparser.documents.limits import DocumentLimits
+from docparser.documents.page import DocumentLimits
 from docparser.documents.pdf import PdfReader
 from docparser.documents.reader import DocumentReader
 from docparser.documents.spool import Document

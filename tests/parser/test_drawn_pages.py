@@ -14,7 +14,7 @@ import pytest
 from PIL import Image
 
 from docparser.documents.decoder import MOST_DRAWN
-from docparser.documents.limits import DocumentLimits
+from docparser.documents.page import DocumentLimits
 from docparser.sandbox.pool import ChildPool
 from docparser.sandbox.process import Bounds, Reach, Zygote
 from docparser.settings import Settings

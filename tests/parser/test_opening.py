@@ -18,8 +18,7 @@ from PIL import Image, ImageDraw
 from PIL.TiffImagePlugin import ImageFileDirectory_v2, TiffImageFile
 
 from docparser.documents.decoder import DocumentDecoder
-from docparser.documents.limits import LONGEST_SIDE, DocumentLimits
-from docparser.documents.page import Page
+from docparser.documents.page import LONGEST_SIDE, DocumentLimits, Page
 from docparser.documents.spool import Document
 from docparser.errors import InvalidDocument
 from docparser.settings import Settings

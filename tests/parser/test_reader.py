@@ -25,7 +25,7 @@ from PIL import Image
 
 from docparser.documents import decoder
 from docparser.documents import reader as reader_module
-from docparser.documents.limits import LONGEST_SIDE, DocumentLimits
+from docparser.documents.page import LONGEST_SIDE, DocumentLimits
 from docparser.documents.pdf import PdfReader
 from docparser.documents.reader import DocumentReader, Reading
 from docparser.documents.renderer import LOWER_PRIORITY, Renderer
@@ -386,7 +386,7 @@ def test_renderers_end_with_a_worker_that_is_killed(tmp_path):
     (tmp_path / "bomb").write_bytes(bombs.function_shading())
     program = """
 import sys, docparser.documents.reader as reader
-from docparser.documents.limits import DocumentLimits
+from docparser.documents.page import DocumentLimits
 from docparser.documents.spool import Document
 from docparser.opening import pictures
 from docparser.settings import Settings

@@ -16,7 +16,7 @@ from PIL import Image
 import file_types
 from docparser.contract.schemas import ParseOptions, ParseRequest
 from docparser.documents.intake import check_type
-from docparser.documents.limits import LONGEST_SIDE, DocumentLimits
+from docparser.documents.page import LONGEST_SIDE, DocumentLimits
 from docparser.documents.pdf import render_scale
 from docparser.documents.reader import DocumentReader
 from docparser.documents.spool import Document

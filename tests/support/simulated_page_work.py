@@ -28,7 +28,7 @@ from PIL import Image
 from docparser import server
 from docparser.contract.answers import NotedBlock, PageEntry, PrunedResult
 from docparser.contract.schemas import RestructureRequest
-from docparser.documents.limits import DocumentLimits
+from docparser.documents.page import DocumentLimits
 from docparser.documents.reader import DocumentReader
 from docparser.errors import Abandoned, InternalError
 from docparser.parsing import scheduler

@@ -77,7 +77,7 @@ class Page:
     def __init__(self, folder: Path, layout: Path, vlm_url: str, stages: Stages) -> None:
         from docparser.contract.schemas import ParseOptions
         from docparser.documents.decoder import DocumentDecoder
-        from docparser.documents.limits import DocumentLimits
+        from docparser.documents.page import DocumentLimits
         from docparser.documents.spool import Document
         from docparser.settings import Settings
         from docparser.worker import offline

@@ -15,8 +15,7 @@ from typing import Any, BinaryIO
 import numpy as np
 from PIL import Image
 
-from docparser.documents.limits import LONGEST_SIDE, DocumentLimits
-from docparser.documents.page import Page, note
+from docparser.documents.page import LONGEST_SIDE, DocumentLimits, Page, note
 from docparser.documents.pdf import PdfReader
 from docparser.documents.spool import Document, OpenDocument
 from docparser.errors import DocumentTooLarge, InvalidDocument, JobNotFound

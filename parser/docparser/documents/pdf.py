@@ -17,8 +17,7 @@ import pypdfium2
 from pypdfium2 import PdfiumError
 from pypdfium2 import raw as pdfium
 
-from docparser.documents.limits import LONGEST_SIDE, DocumentLimits
-from docparser.documents.page import Page, note
+from docparser.documents.page import LONGEST_SIDE, DocumentLimits, Page, note
 from docparser.documents.spool import OpenDocument
 from docparser.errors import DocumentTooLarge, InvalidDocument
 from docparser.opening import CUT_SHORT, Unreadable

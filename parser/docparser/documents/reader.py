@@ -21,8 +21,7 @@ from collections.abc import Callable
 import numpy as np
 
 from docparser import errors
-from docparser.documents.limits import DocumentLimits
-from docparser.documents.page import Page
+from docparser.documents.page import DocumentLimits, Page
 from docparser.documents.renderer import Renderer, RendererEnded
 from docparser.documents.spool import Document, OpenDocument
 from docparser.errors import (

@@ -25,8 +25,7 @@ from pathlib import Path
 
 from bounded_child import bound, bound_cpu, confine, end_with_parent
 from docparser.documents.decoder import DocumentDecoder
-from docparser.documents.limits import DocumentLimits
-from docparser.documents.page import Page
+from docparser.documents.page import DocumentLimits, Page
 from docparser.documents.spool import OpenDocument
 from docparser.errors import ParserError
 from isolation import isolate

@@ -18,7 +18,7 @@ import time
 import numpy as np
 
 from bounded_child import cpu_s, environment
-from docparser.documents.limits import LONGEST_SIDE, DocumentLimits
+from docparser.documents.page import LONGEST_SIDE, DocumentLimits
 from docparser.documents.spool import OpenDocument
 from docparser.own_text.characters import MOST_BYTES, Characters, ForeignBytes
 

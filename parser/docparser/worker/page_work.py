@@ -17,8 +17,7 @@ from typing import Any
 
 from docparser import traces
 from docparser.contract.answers import NotedBlock
-from docparser.documents.limits import DocumentLimits
-from docparser.documents.page import Page
+from docparser.documents.page import DocumentLimits, Page
 from docparser.documents.reader import DocumentReader
 from docparser.errors import Abandoned, BoundExceeded, ParserError, UnreadableText
 from docparser.layout.served import LayoutServer

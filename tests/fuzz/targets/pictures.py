@@ -11,7 +11,7 @@ import numpy as np
 from PIL import Image
 
 from docparser.documents.decoder import count_frames, read_frame
-from docparser.documents.limits import DocumentLimits
+from docparser.documents.page import DocumentLimits
 from docparser.documents.pdf import PdfReader
 from docparser.documents.spool import spooled
 from docparser.errors import DocumentTooLarge, InvalidDocument

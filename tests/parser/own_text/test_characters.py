@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from docparser.documents.limits import DocumentLimits
+from docparser.documents.page import DocumentLimits
 from docparser.documents.reader import DocumentReader
 from docparser.documents.spool import Document
 from docparser.own_text import characters as module

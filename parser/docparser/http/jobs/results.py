@@ -19,7 +19,7 @@ from fastapi.responses import StreamingResponse
 from docparser.contract.answers import ModelsInUse, PageReport, ParsedDocument, Report
 from docparser.contract.job_answers import JobLine
 from docparser.convert.names import FORMATS, Format, disposition
-from docparser.documents.limits import DocumentLimits
+from docparser.documents.page import DocumentLimits
 from docparser.documents.spool import Document
 from docparser.errors import JobNotFound, NoResultYet, StorageDamaged
 from docparser.http.answers import SAFE, InFormat, converted, in_formats, report_headers, sent, wait_for
