@@ -32,7 +32,7 @@ from docparser.clients.keys import (
     shown_time,
 )
 from docparser.clients.usage import ledger_of
-from docparser.contract.priority import PRIORITIES
+from docparser.contract.request_parts import PRIORITIES
 from docparser.errors import NotReady
 from docparser.settings import Settings, wrong
 

@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from docparser.contract.priority import with_priority
+from docparser.contract.request_parts import with_priority
 from docparser.jobs.storage.job_order import Wanted
 from tests.support import samples
 from tests.support.jobs import JobsParser, Start

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from docparser.contract.answers import NotedBlock
-from docparser.contract.priority import with_priority
+from docparser.contract.request_parts import with_priority
 from docparser.contract.schemas import ParseOptions
 from docparser.documents.spool import Document
 from docparser.errors import InvalidDocument, NotReady, QuotaExceeded, StorageDamaged

@@ -14,7 +14,7 @@ from typing import Any, cast
 import pytest
 from pydantic import ValidationError
 
-from docparser.contract.priority import with_priority
+from docparser.contract.request_parts import with_priority
 from docparser.contract.schemas import ParseOptions, ParseRequest
 from docparser.contract.tasks import Tasks
 from docparser.documents.spool import Document

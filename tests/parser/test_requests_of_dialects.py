@@ -12,12 +12,13 @@ from pydantic import ValidationError
 
 from docparser.contract.docling import DoclingOptions, DoclingRequest, options_of_form
 from docparser.contract.ocr import OcrRequest
-from docparser.contract.priority import BulkShare, is_bulk, with_priority
+from docparser.contract.request_parts import is_bulk, with_priority
 from docparser.contract.schemas import ParseOptions, log_id_of
 from docparser.contract.strict_json import MAX_VALUES, BeyondBounds, loads
 from docparser.contract.tasks import Tasks
 from docparser.errors import InvalidJob
 from docparser.jobs.submission import select_pages
+from docparser.parsing.fair_queue import BulkShare
 
 
 @pytest.mark.parametrize(("bounds", "taken"), [((5, 9), True), ((7, 7), True), ((9, 5), False), ((None, 5), True)])

@@ -8,7 +8,7 @@ import contextlib
 
 import pytest
 
-from docparser.contract.priority import with_priority
+from docparser.contract.request_parts import with_priority
 from docparser.documents.spool import Document
 from docparser.errors import InternalError, VlmUnavailable
 from docparser.parsing.fair_queue import Flow

@@ -15,8 +15,8 @@ import pytest
 from fastapi import FastAPI, Request
 
 from docparser.app import create_app
-from docparser.contract.addresses import file_name_of
 from docparser.contract.docling import FORMATS, DoclingOptions
+from docparser.contract.request_parts import file_name_of
 from docparser.errors import RequestTimeout
 from docparser.http.errors import on_parser_error
 from docparser.settings import Settings

@@ -97,7 +97,7 @@ FAULTS = (
     ),
     Fault(
         "last-page-of-a-range",
-        "parser/docparser/contract/page_ranges.py",
+        "parser/docparser/contract/request_parts.py",
         "range(first, last + 1)",
         "range(first, max(last, first + 1))",
         "parser",

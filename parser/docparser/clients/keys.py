@@ -17,7 +17,7 @@ import re
 import secrets
 import time
 
-from docparser.contract.priority import PRIORITIES
+from docparser.contract.request_parts import PRIORITIES
 
 RESOURCES = {
     "pages": "pages of documents",

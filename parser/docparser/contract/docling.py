@@ -14,9 +14,8 @@ from typing import Annotated, Any, Literal, NotRequired, get_args
 from pydantic import BeforeValidator, Field
 from typing_extensions import TypedDict
 
-from docparser.contract.addresses import file_name_of
 from docparser.contract.answers import Error
-from docparser.contract.page_ranges import parse_ranges, select_pages
+from docparser.contract.request_parts import file_name_of, parse_ranges, select_pages
 from docparser.contract.schemas import MAX_FIELDS, MAX_PART, Lenient, Text
 
 DoclingFormat = Literal["md", "json", "html", "text"]

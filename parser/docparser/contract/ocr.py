@@ -10,7 +10,7 @@ from pydantic import Field, StrictBool, StrictInt
 from typing_extensions import TypedDict
 
 from docparser.contract.answers import Error, Report
-from docparser.contract.page_ranges import MAX_RANGES, PageRange, parse_ranges, select_pages
+from docparser.contract.request_parts import MAX_RANGES, PageRange, parse_ranges, select_pages
 from docparser.contract.schemas import MAX_FIELDS, MAX_PAGES, MAX_PICTURES, Lenient, Text
 
 Format = Annotated[dict[str, Any], Field(max_length=MAX_FIELDS)]

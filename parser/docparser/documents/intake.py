@@ -18,7 +18,7 @@ from urllib.parse import urljoin
 
 import aiohttp
 
-from docparser.contract.addresses import is_url
+from docparser.contract.request_parts import is_url
 from docparser.documents.spool import Document, disk_errors, filled, spooled
 from docparser.errors import DocumentTooLarge, InvalidDocument, InvalidRequest
 from docparser.outbound import AddressRefused, Allowed, GuardedClient, ListedHosts, NotPublic, Unreachable, is_public

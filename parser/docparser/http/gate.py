@@ -20,7 +20,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from docparser import traces
 from docparser.clients.shares import ConcurrencyLimit, network_of
-from docparser.contract.priority import with_priority
+from docparser.contract.request_parts import with_priority
 from docparser.errors import DocumentTooLarge, SpoolFull, TooBusy
 from docparser.http.admission import Admission
 from docparser.http.bodies import Arriving, Bodies, Body

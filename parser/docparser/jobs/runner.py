@@ -15,7 +15,7 @@ from collections import Counter
 from typing import Any
 
 from docparser.clients.allowance import Allowance
-from docparser.contract.priority import BulkShare, is_bulk
+from docparser.contract.request_parts import is_bulk
 from docparser.errors import DataDirFull, ParserError, StorageUnavailable
 from docparser.jobs.result import Damage
 from docparser.jobs.step_work import StepWork
@@ -25,6 +25,7 @@ from docparser.jobs.storage.queue import Claim, StepQueue
 from docparser.jobs.storage.retention import Retention
 from docparser.jobs.storage.store import JobStore
 from docparser.models.readiness import Readiness
+from docparser.parsing.fair_queue import BulkShare
 from docparser.parsing.service import ParseService
 from docparser.settings import Settings
 

@@ -11,9 +11,8 @@ from typing import Any, BinaryIO
 
 from pydantic import ValidationError
 
-from docparser.contract import page_ranges, strict_json
-from docparser.contract.page_ranges import MAX_RANGES
-from docparser.contract.priority import PRIORITIES
+from docparser.contract import request_parts, strict_json
+from docparser.contract.request_parts import MAX_RANGES, PRIORITIES
 from docparser.contract.schemas import ParseOptions, describe_errors, unknown_notes
 from docparser.documents.intake import check_type
 from docparser.errors import InvalidDocument, InvalidJob
@@ -33,7 +32,7 @@ def select_pages(text: str | None, count: int) -> list[int]:
     if text is None:
         return list(range(1, count + 1))
     try:
-        return page_ranges.select_pages(page_ranges.parse_ranges(text), count)
+        return request_parts.select_pages(request_parts.parse_ranges(text), count)
     except ValueError as exc:
         raise InvalidJob(f"pageRanges: {exc}") from None
 
@@ -71,7 +70,7 @@ def check_submission(
     served.check(model)
     ranges = _text(fields, "pageRanges", MAX_RANGES)
     try:
-        page_ranges.parse_ranges(ranges or "1")
+        request_parts.parse_ranges(ranges or "1")
     except ValueError as exc:
         raise InvalidJob(f"pageRanges: {exc}") from None
     options = _options(fields.get("optionalPayload"))

@@ -16,7 +16,7 @@ import os
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 
 from docparser import traces
-from docparser.contract.priority import is_bulk
+from docparser.contract.request_parts import is_bulk
 from docparser.contract.schemas import ParseOptions
 from docparser.documents.spool import Document
 from docparser.errors import DocumentTooSlow, InvalidDocument, PageFailed, ParserError, StepTooSlow, WorkerLost

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which task is next: clients take turns by the CPU time that they use, and so do the documents of a client.
 
-Interactive pages come before bulk ones (``contract.priority``), of which some go first all the same. Bulk never has the
-last place of the workers: an interactive page finds it free, and need not wait for another page's end.
+Interactive pages come before bulk ones (``contract.request_parts``), of which some go first all the same. Bulk never
+has the last place of the workers: an interactive page finds it free, and need not wait for another page's end.
 
 The client that has used the least time of the workers is next (start-time fair queueing, Goyal, Vin and Cheng 1996, all
 weights equal); of its flows, the one that has the fewest tasks with workers. So a document of one page does not wait
@@ -24,7 +24,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from docparser.contract.priority import BulkShare, is_bulk
+from docparser.contract.request_parts import is_bulk
 from docparser.documents.spool import Document
 from docparser.errors import ParserError
 from docparser.parsing.pool import PooledWorker
@@ -32,6 +32,7 @@ from docparser.worker.messages import CountPages, ParsePage, PartOfPage, Task
 
 WATCHED_S = 60.0  # after the last slow document of a client
 FIRST_GUESS_S = 0.5  # of a task's time on the CPU
+EXACT = 1e-9  # tenths add up to a little less than one
 
 
 @dataclasses.dataclass(eq=False)
@@ -103,6 +104,23 @@ class Client:
     @property
     def active(self) -> bool:
         return bool(self.flows or self.assigned or self.parked)
+
+
+class BulkShare:
+    """Of the pages that are begun while both kinds wait, ``share`` (0 to 1) are bulk: so bulk never starves."""
+
+    def __init__(self, share: float) -> None:
+        self._share = share
+        self._owed = 0.0
+
+    @property
+    def bulk_first(self) -> bool:
+        return self._owed >= 1 - EXACT
+
+    def begun(self, *, bulk: bool, bulk_waits: bool = True) -> None:
+        """A page was chosen. Where nobody knows whether bulk pages wait, they may."""
+        owed = self._owed + self._share - bulk if bulk_waits else 0.0
+        self._owed = min(max(owed, 0.0), 1 + self._share)  # no more is owed unless bulk pages find no room
 
 
 class FairQueue:

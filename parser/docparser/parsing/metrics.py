@@ -12,7 +12,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 
 import cgroup
 from bundle_version import VERSION
-from docparser.contract.priority import PRIORITIES
+from docparser.contract.request_parts import PRIORITIES
 from docparser.parsing.pool import WorkerPool
 from docparser.parsing.scheduler import PageScheduler
 

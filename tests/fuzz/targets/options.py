@@ -10,8 +10,8 @@ from typing import Any
 from pydantic import ValidationError
 
 from docparser.contract import strict_json
-from docparser.contract.addresses import file_name_of
 from docparser.contract.chat import ChatRequest
+from docparser.contract.request_parts import file_name_of
 from docparser.contract.schemas import LABELS, VLM_EXTRA_ARGS, ParseRequest, RestructureRequest, describe_errors
 from docparser.documents import intake
 from docparser.errors import InvalidDocument, InvalidJob, InvalidRequest

@@ -6,8 +6,7 @@ from __future__ import annotations
 from typing import Any
 
 from docparser.contract.job_answers import CallbackBody, SubmittedAnswer
-from docparser.contract.page_ranges import MAX_RANGES
-from docparser.contract.priority import PRIORITIES
+from docparser.contract.request_parts import MAX_RANGES, PRIORITIES
 from docparser.contract.schemas import MAX_TEXT, ParseOptions
 from docparser.http.examples import JOB_REQUEST, SUBMITTED
 from docparser.http.openapi import BINARY, form_content, ref, shows

@@ -19,9 +19,8 @@ from pydantic import Field
 from starlette.datastructures import UploadFile
 from starlette.exceptions import HTTPException
 
-from docparser.contract.addresses import file_name_of
 from docparser.contract.job_answers import Batch, CancelledJob, Job, ListedJobs, RetriedJob, SubmittedJob
-from docparser.contract.priority import with_priority
+from docparser.contract.request_parts import file_name_of, with_priority
 from docparser.contract.schemas import Parameters
 from docparser.documents.intake import DocumentIntake
 from docparser.errors import InvalidDocument, InvalidJob, InvalidRequest

@@ -15,7 +15,7 @@ import dataclasses
 from collections.abc import Collection
 from typing import Literal
 
-from docparser.contract.priority import BULK
+from docparser.contract.request_parts import BULK
 from docparser.jobs.storage.transaction import Row, Transaction
 
 IS_ACTIVE = "state IN ('pending', 'running')"

@@ -1,15 +1,38 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pages that a request names, for every interface: ``2,4-6,9-`` and ``1-10~``, which ends with a shorter document."""
+"""What requests of every interface may say: an address in the place of a document, which pages, and whether these wait.
+
+Who waits for an answer comes before an archive that is worked off. Pages are bulk where their key or their job says so.
+What is bulk of a client takes its turns by a name of its own, so the name alone tells it, in this process and in the
+queue of several parsers.
+"""
 
 from __future__ import annotations
 
 import re
+import urllib.parse
 from collections.abc import Iterable
-from typing import NamedTuple
+from typing import Literal, NamedTuple, get_args
 
+# Of ``2,4-6,9-`` or ``1-10~``, which ends with a shorter document.
 PART = re.compile(r"(\d{1,6})(?:(-)(?:(\d{1,6})(~)?)?)?")
 MAX_RANGES = 10_000  # characters
 MAX_PARTS = 1000
+Priority = Literal["interactive", "bulk"]
+PRIORITIES: tuple[str, ...] = get_args(Priority)
+BULK = " bulk"  # at the end of a client's name
+
+
+def is_url(file: str) -> bool:
+    return re.match(r"[a-zA-Z][a-zA-Z0-9+.-]*://", file) is not None
+
+
+def file_name_of(file: str) -> str:
+    """The last part of an address's path, as it is read (``%20`` is a blank). Empty for anything else: base64 has
+    slashes too, and what follows the last one is content."""
+    if not is_url(file):
+        return ""
+    path = file.partition("://")[2].partition("#")[0].partition("?")[0]
+    return urllib.parse.unquote(path.partition("/")[2].rpartition("/")[2])
 
 
 class PageRange(NamedTuple):
@@ -51,3 +74,11 @@ def select_pages(ranges: Iterable[PageRange], count: int, base: int = 1) -> list
             raise ValueError(f"{max(first, last)} is not a page of the document, which has the pages {base} to {end}")
         pages.update(range(first, last + 1))
     return sorted(pages)
+
+
+def with_priority(client: str, *, bulk: bool) -> str:
+    return client + BULK if bulk and not is_bulk(client) else client
+
+
+def is_bulk(client: str) -> bool:
+    return client.endswith(BULK)
