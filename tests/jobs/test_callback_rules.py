@@ -15,8 +15,8 @@ import pytest
 from pydantic import ValidationError
 
 from docparser.errors import InvalidJob, NotReady
-from docparser.jobs.callbacks.sender import LONGEST_S, Attempt, pause, retry_after
-from docparser.jobs.callbacks.webhook import Signer, check_url, client_of
+from docparser.jobs.callback_sender import LONGEST_S, Attempt, pause, retry_after
+from docparser.jobs.webhook import Signer, check_url, client_of
 from docparser.settings import Settings
 from tests.support.callback_receiver import SECRET
 

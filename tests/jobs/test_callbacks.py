@@ -16,8 +16,8 @@ from pydantic import TypeAdapter
 from docparser.clients.audit import AuditLog
 from docparser.contract.job_answers import CallbackBody
 from docparser.errors import InvalidJob, StorageUnavailable
-from docparser.jobs.callbacks import sender as senders
-from docparser.jobs.callbacks.sender import CallbackMetrics, CallbackSender
+from docparser.jobs import callback_sender as senders
+from docparser.jobs.callback_sender import CallbackMetrics, CallbackSender
 from docparser.jobs.links import Links
 from docparser.jobs.result import callback_body
 from docparser.jobs.storage.callbacks import CallbackQueue, Delivery, Told

@@ -18,7 +18,7 @@ from docparser.clients.allowance import Allowance
 from docparser.clients.audit import AuditLog
 from docparser.contract.schemas import ParseOptions
 from docparser.errors import InvalidJob, InvalidRequest, NotReady, OutcomeUnknown, StorageDamaged, StorageUnavailable
-from docparser.jobs.callbacks.sender import CallbackMetrics, CallbackSender
+from docparser.jobs.callback_sender import CallbackMetrics, CallbackSender
 from docparser.jobs.changes import Changes
 from docparser.jobs.links import Links
 from docparser.jobs.result import Damage, Results, callback_body

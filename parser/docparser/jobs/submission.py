@@ -16,7 +16,7 @@ from docparser.contract.request_parts import MAX_RANGES, PRIORITIES
 from docparser.contract.schemas import ParseOptions, describe_errors, unknown_notes
 from docparser.documents.intake import check_type
 from docparser.errors import InvalidDocument, InvalidJob
-from docparser.jobs.callbacks.webhook import MOST_CHARACTERS
+from docparser.jobs.webhook import MOST_CHARACTERS
 from docparser.models.served_model import SDK_NAMES, ServedModel
 from file_types import HEAD_BYTES, SUPPORTED
 

@@ -14,11 +14,11 @@ from docparser.convert.names import disposition, is_safe_path
 from docparser.errors import InvalidJob, LinkRefused, NotReady
 from docparser.http import admission
 from docparser.http.jobs import events
-from docparser.jobs.callbacks.sender import LONGEST_S, pause, retry_after
-from docparser.jobs.callbacks.webhook import Signer
+from docparser.jobs.callback_sender import LONGEST_S, pause, retry_after
 from docparser.jobs.links import Links
 from docparser.jobs.storage.data_folder import FolderFiles
 from docparser.jobs.submission import select_pages
+from docparser.jobs.webhook import Signer
 from docparser.outbound import AddressRefused, GuardedClient, ListedHosts, is_public
 from docparser.settings import Settings
 from env_values import is_loopback

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sends due callbacks, and records their outcomes. Every service process runs one sender.
+"""Sends due callbacks, which tell an address that the client named how its job ended, and records their outcomes. Every
+service process runs one sender.
 
 A slow receiver holds PER_HOST places at most, and each attempt has a time limit, so the other receivers are served.
 """
@@ -20,9 +21,9 @@ from prometheus_client import CollectorRegistry, Counter, Gauge
 
 from docparser.clients.audit import AuditLog
 from docparser.errors import DataDirFull, NotReady, StorageUnavailable
-from docparser.jobs.callbacks.webhook import Signer, check_url, client_of, refusal_words
 from docparser.jobs.storage.callbacks import CallbackQueue, CallbackState, Delivery
 from docparser.jobs.storage.files import JobFiles
+from docparser.jobs.webhook import Signer, check_url, client_of, refusal_words
 from docparser.outbound import AddressRefused, Unreachable
 from docparser.settings import Settings
 
