@@ -15,7 +15,7 @@ import threading
 import time
 from typing import cast
 
-from docparser.jobs.changes import Changes
+from docparser.jobs.service import Changes
 from docparser.jobs.storage.transaction import Database
 from tests.support.parser_process import JOBS
 from tests.support.samples import blank_pages as pdf

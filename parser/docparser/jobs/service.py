@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The job service: storage, queue, runner and results, put together once per process."""
+"""The job service: storage, queue, runner and results, put together once per process; and what wakes the watchers of
+jobs."""
 
 from __future__ import annotations
 
@@ -8,6 +9,8 @@ import contextlib
 import logging
 import secrets
 import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from prometheus_client import CollectorRegistry, Gauge
@@ -17,9 +20,16 @@ from docparser import traces
 from docparser.clients.allowance import Allowance
 from docparser.clients.audit import AuditLog
 from docparser.contract.schemas import ParseOptions
-from docparser.errors import InvalidJob, InvalidRequest, NotReady, OutcomeUnknown, StorageDamaged, StorageUnavailable
+from docparser.errors import (
+    DataDirFull,
+    InvalidJob,
+    InvalidRequest,
+    NotReady,
+    OutcomeUnknown,
+    StorageDamaged,
+    StorageUnavailable,
+)
 from docparser.jobs.callback_sender import CallbackMetrics, CallbackSender
-from docparser.jobs.changes import Changes
 from docparser.jobs.links import Links
 from docparser.jobs.result import Damage, Results, callback_body
 from docparser.jobs.runner import JobRunner
@@ -32,6 +42,7 @@ from docparser.jobs.storage.queue import StepQueue
 from docparser.jobs.storage.retention import Retention, remove_job
 from docparser.jobs.storage.states import Job, JobState, Step, StepState
 from docparser.jobs.storage.store import JobStore, QueueLimits
+from docparser.jobs.storage.transaction import Database
 from docparser.jobs.submission import Submission
 from docparser.models.readiness import Readiness
 from docparser.models.served_model import ServedModel
@@ -41,6 +52,8 @@ from docparser.settings import Settings
 log = logging.getLogger(__name__)
 
 WATCH_S = 1.0  # between two looks at the data directory
+POLL_S = 0.2  # between two looks for changes of jobs
+EACH_S = 0.005  # between two watchers: each asks the database, and five hundred at once would make everybody wait
 # The columns of a job's row that its folder keeps too.
 LASTING = "owner flow batch_id model file_name format options page_ranges created callback".split()
 
@@ -227,3 +240,47 @@ class JobService:
             with contextlib.suppress(StorageDamaged, StorageUnavailable, KeyError):
                 return self.files.page(job.id, done.folder, done.sha256)["models"]["vlm"]["model"]
         return self.model.served_name
+
+
+class Changes:
+    """Wakes the watchers of jobs when the database has changed, by this process or another. Polls it once for all of
+    them, and only while there are any."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        # data_version is relative to a connection, and connections belong to threads.
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="changes")
+        self._watchers: set[asyncio.Event] = set()
+        self._polling: asyncio.Task | None = None
+
+    def close(self) -> None:
+        if self._polling is not None:
+            self._polling.cancel()
+        self._thread.shutdown(wait=False)
+
+    @contextlib.contextmanager
+    def watching(self) -> Iterator[asyncio.Event]:
+        """An event that is set after each change; the watcher clears it."""
+        event = asyncio.Event()
+        self._watchers.add(event)
+        if self._polling is None or self._polling.done():
+            self._polling = asyncio.create_task(self._poll())
+        try:
+            yield event
+        finally:
+            self._watchers.discard(event)
+
+    async def _poll(self) -> None:
+        loop = asyncio.get_running_loop()
+        last: object = None
+        while self._watchers:
+            try:
+                version: object = await loop.run_in_executor(self._thread, self._database.version)
+            except (StorageUnavailable, DataDirFull):
+                version = last
+            if version != last:
+                last = version
+                for event in [*self._watchers]:
+                    event.set()
+                    await asyncio.sleep(EACH_S)
+            await asyncio.sleep(POLL_S)
