@@ -16,7 +16,7 @@ from pydantic import ValidationError
 
 from declared_settings import unknown
 from docparser.app import create_app
-from docparser.connections.protocol import bounded_protocol
+from docparser.connections import bounded_protocol
 from docparser.errors import DataDirFull, NotReady, StorageAway, StorageUnavailable
 from docparser.logs import configure_logging
 from docparser.parsing.pool import WorkerPool

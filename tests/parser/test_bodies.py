@@ -15,7 +15,7 @@ from fastapi import Request
 from starlette.datastructures import UploadFile
 
 from docparser.clients.shares import ConcurrencyLimit, Shares
-from docparser.connections.protocol import Pace
+from docparser.connections import Pace
 from docparser.contract import strict_json
 from docparser.documents.intake import DocumentIntake, UrlSource, decode_into
 from docparser.errors import DocumentTooLarge, InvalidRequest, SpoolFull, TooBusy

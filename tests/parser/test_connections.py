@@ -22,10 +22,10 @@ from collections.abc import Iterator
 import pytest
 from pydantic import ValidationError
 
+from docparser.clients import connections as registries
+from docparser.clients.connections import ConnectionRegistry
 from docparser.clients.shares import network_of
-from docparser.connections import registry as registries
-from docparser.connections.protocol import MOST_FIELDS, CountedTransport, Head, error_answer
-from docparser.connections.registry import ConnectionRegistry
+from docparser.connections import MOST_FIELDS, CountedTransport, Head, error_answer
 from docparser.http.errors import FAMILIES, OTHERS
 from docparser.settings import Settings
 from tests.support import samples

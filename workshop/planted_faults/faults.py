@@ -80,7 +80,7 @@ FAULTS = (
     ),
     Fault(
         "no-retry-after",
-        "parser/docparser/connections/protocol.py",
+        "parser/docparser/connections.py",
         "if status in (429, 503) else",
         "if status == 429 else",
         "parser",

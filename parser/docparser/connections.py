@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""uvicorn's HTTP/1.1 protocol with time limits for heads, bodies, answers, and whatever a refused client still sends.
-Its transport knows how much a client has taken, and asks before it closes."""
+"""What bounds a connection before the application sees anything of it: uvicorn's HTTP/1.1 protocol with time limits for
+heads, bodies, answers, and whatever a refused client still sends. Its transport knows how much a client has taken, and
+asks before it closes."""
 
 from __future__ import annotations
 
@@ -21,7 +22,7 @@ from typing import Any, ClassVar, cast
 
 from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 
-from docparser.connections.registry import ConnectionRegistry
+from docparser.clients.connections import ConnectionRegistry
 from docparser.settings import Settings
 
 RETRY_S = 10
