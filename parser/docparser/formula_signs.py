@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where formulas stand in a text, by the signs around them.
+"""Where formulas stand in a text, by the signs around them; and which signs only formulas have.
 
 They are found in one pass, so time grows with the text's length, whatever it holds. A regular expression with an
 opening and a closing mark would look for the closing one from every opening one anew, which takes the square of the
@@ -134,3 +134,10 @@ def _ends_before_a_name(inside: str) -> bool:
     """Whether it is a formula although a letter follows, as in "$n$th" and "10$^3$m"."""
     raised = "^" in inside or ("_" in inside and inside[0] != "{")
     return (raised and inside[-1] not in BETWEEN_NAMES) or LETTER.fullmatch(inside) is not None
+
+
+def is_of_formulas(sign: str) -> bool:
+    """Whether only formulas have the sign, with marks around it or without."""
+    if "\U0001d400" <= sign <= "\U0001d7ff":  # italic, bold, script letters
+        return True
+    return "\u2200" <= sign <= "\u22ff" and sign not in "\u2212\u2215\u2219\u2022\u22ef\u22c5"  # operators

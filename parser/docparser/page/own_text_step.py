@@ -20,6 +20,7 @@ from typing import Any
 
 from docparser.contract.answers import Note
 from docparser.contract.schemas import TextLayer
+from docparser.formula_signs import is_of_formulas
 from docparser.own_text.lines import Line
 from docparser.own_text.page_text import BlockText, OwnText, paragraphs
 from docparser.own_text.truth import Doubt
@@ -28,7 +29,7 @@ from docparser.page.blocks import FORMULAS, Blocks
 from docparser.page.provenance import PAGE, VLM, Origin
 from docparser.page.question import TABLE_PROMPT, TEXT_PROMPT
 from docparser.page.run import OwnTable, Settled
-from docparser.places.box import Sides, around
+from docparser.places.box import Sides, around, holds, middle
 from docparser.vlm.client import Reply
 
 CHECK, PREFER = "check", "prefer"
@@ -185,7 +186,7 @@ def _plain(
         text = said[together[0]] if len(together) == 1 else own.blocks([box])[0]
         parts = {part for number in together for part in blocks.joined(number)}
         others = [other["box"] for number, other in enumerate(blocks.cut) if number not in parts]
-        if text.true and not any(_holds(other, _middle(line.box)) for line in text.lines for other in others):
+        if text.true and not any(holds(other, middle(line.box)) for line in text.lines for other in others):
             found.append((together, text))
     return found
 
@@ -194,7 +195,7 @@ def _is_words(number: int, blocks: Blocks, said: BlockText, formulas: Sequence[S
     if blocks.cut[number]["label"] not in PLAIN or not said.true or _has_formulas(said):
         return False
     own = [blocks.cut[one]["box"] for one in blocks.joined(number)]
-    return not any(_holds(box, _middle(formula)) for box in own for formula in formulas)
+    return not any(holds(box, middle(formula)) for box in own for formula in formulas)
 
 
 def _tables(own: OwnText, blocks: Blocks, said: Mapping[int, BlockText], own_table: OwnTable) -> dict[int, str]:
@@ -221,7 +222,7 @@ def _clusters(words: Sequence[int], blocks: Blocks, said: Mapping[int, BlockText
             and any(
                 len(blocks.joined(other)) == 1
                 and any(
-                    _holds(blocks.cut[at]["box"], _middle(word.box))
+                    holds(blocks.cut[at]["box"], middle(word.box))
                     for at, lines in ((number, said[other].lines), (other, said[number].lines))
                     for line in lines
                     for word in line.words
@@ -279,7 +280,7 @@ def _together(parts: list[BlockText]) -> BlockText:
 def _has_formulas(said: BlockText) -> bool:
     """Lowered letters, exponents, and signs that only formulas have."""
     lowered = any(word.script < 0 for line in said.lines for word in line.words)
-    return lowered or any(map(_has_exponents, said.lines)) or any(map(_is_of_formulas, said.text))
+    return lowered or any(map(_has_exponents, said.lines)) or any(map(is_of_formulas, said.text))
 
 
 def _has_exponents(line: Line) -> bool:
@@ -299,22 +300,8 @@ def _has_exponents(line: Line) -> bool:
     return False
 
 
-def _is_of_formulas(sign: str) -> bool:
-    if "\U0001d400" <= sign <= "\U0001d7ff":  # italic, bold, script letters
-        return True
-    return "\u2200" <= sign <= "\u22ff" and sign not in "\u2212\u2215\u2219\u2022\u22ef\u22c5"  # operators
-
-
 def _letters(text: str) -> int:
     return sum(unicodedata.category(sign)[0] in "LN" for sign in text)
-
-
-def _middle(box: Sides) -> tuple[float, float]:
-    return (box[0] + box[2]) / 2, (box[1] + box[3]) / 2
-
-
-def _holds(box: Sides, point: tuple[float, float]) -> bool:
-    return box[0] <= point[0] <= box[2] and box[1] <= point[1] <= box[3]
 
 
 def _differs(place: int | None, both: Alignment) -> Note:

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """A text before it is printed: how wide it is, whatever its typeface, and its atoms: what stands on one line, and has a
-width that is known."""
+width that is known; and where a line may end within one."""
 
 from __future__ import annotations
 
 import dataclasses
 import re
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from docparser.formula_signs import formulas_in
 
@@ -37,6 +37,12 @@ UNSURE, UNSURE_EACH = 0.2, 0.07  # ems: how far a width may be off, of a word, a
 LONGEST = 300  # characters; more are several atoms
 COMMAND = re.compile(r"\\[A-Za-z]+")
 MARKUP = re.compile(r"[\\{}$^_&\s]")
+# A word on two lines.
+HYPHENATED, BROKEN = 1.0, 4.0  # how unlikely: with a hyphen at the line's end, and without one
+LEAST_PART = 2  # letters of a word on either line
+LETTERS = re.compile(r"[^\W\d_]{4}")
+BREAKS = re.compile("(?<=[-/._=&?\u2013\u2014])")
+BREAKABLE = 8  # letters of a word that may be broken without a hyphen
 
 
 def width(character: str) -> int:
@@ -111,6 +117,34 @@ def part_of(text: str, start: int, end: int) -> Atom:
         return Atom(start, end, SIGN if sign else 1.0 - BEARINGS, 0.3 if sign else 0.15, word=False)
     ems = max(LEAST, text_width(said) - BEARINGS)
     return Atom(start, end, ems, UNSURE + UNSURE_EACH * len(said))
+
+
+def by_lines(text: str, atoms: list[Atom]) -> list[list[Atom]]:
+    """The atoms of each line, by the line ends in the text."""
+    rows: list[list[Atom]] = []
+    before = 0
+    for atom in atoms:
+        if not rows or "\n" in text[before : atom.start]:
+            rows.append([])
+        rows[-1].append(atom)
+        before = atom.end
+    return rows
+
+
+def breaks_of(text: str, atom: Atom, hyphen: bool) -> Iterator[tuple[int, float, float]]:
+    """Where a line may end within an atom: after how many characters, ems of a hyphen there, and how unlikely it is."""
+    said = text[atom.start : atom.end]
+    if hyphen and LETTERS.search(said):
+        for at in range(LEAST_PART, len(said) - LEAST_PART + 1):
+            yield at, 0.0 if said[at - 1] in "-\u2010" else text_width("-"), HYPHENATED
+    elif len(said) >= BREAKABLE and atom.word:
+        for match in BREAKS.finditer(said, 1, len(said) - 1):
+            yield match.start(), 0.0, BROKEN
+
+
+def rest_of(text: str, atoms: Sequence[Atom], index: int, said: int) -> Atom | None:
+    """What is left of the atom at ``index``, of which ``said`` characters stand on a line; None behind the last."""
+    return part_of(text, atoms[index].start + said, atoms[index].end) if index < len(atoms) else None
 
 
 def _of_formula(text: str, start: int, end: int) -> Atom:

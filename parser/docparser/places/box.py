@@ -33,6 +33,16 @@ def around(boxes: Iterable[Iterable[float]]) -> Box:
     return Box(min(lefts), min(tops), max(rights), max(bottoms))
 
 
+def middle(box: Sides) -> tuple[float, float]:
+    """Across and down."""
+    return (box[0] + box[2]) / 2, (box[1] + box[3]) / 2
+
+
+def holds(box: Sides, point: tuple[float, float]) -> bool:
+    """Whether the point lies in the box, or on its edge."""
+    return box[0] <= point[0] <= box[2] and box[1] <= point[1] <= box[3]
+
+
 class PixelBox(NamedTuple):
     """Pixels of a picture; right and bottom are exclusive."""
 

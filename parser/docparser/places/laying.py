@@ -8,12 +8,11 @@ keeping a few of the best beginnings of each (a beam).
 
 from __future__ import annotations
 
-import re
 import statistics
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from docparser.places.atoms import Atom, atoms_of, is_right_to_left, part_of, text_width
+from docparser.places.atoms import Atom, atoms_of, breaks_of, by_lines, is_right_to_left, part_of, rest_of
 from docparser.places.box import Box, around
 from docparser.places.ink import Line, Row, cut, length, row_of
 
@@ -21,7 +20,6 @@ from docparser.places.ink import Line, Row, cut, length, row_of
 SKIPPED_RUN, MOST_SKIPPED = 7.0, 2  # ink at an end of a line without a word: a mark before an item, dirt
 SKIPPED_INK, SKIPPED_EM = 6.0, 0.3  # ink of words that gets no word, or a line without any, and each em of it
 SKIPPED_WORD, LEFT_EM = 2.0, 3.0  # a word without ink, and each em of it
-HYPHENATED, BROKEN = 1.0, 4.0  # a word on two lines: with a hyphen at the line's end, and without one
 GOOD = 1.0  # of a text, for each of its atoms: no further look is needed
 LEAST_EM = 4.0  # pixels; smaller print has a text of its own
 HEIGHT = 0.92  # ems of a line's ink
@@ -29,11 +27,6 @@ TRUSTED = 3.0  # of a line, for each of its atoms
 PARTED = 1.0  # white that is no less likely between words
 TOO_WIDE = 4.0  # deviations of a width, at most
 LONGER = 1.35  # a line holds no more words than these many times its ems
-
-LEAST_PART = 2  # letters of a word on either line
-LETTERS = re.compile(r"[^\W\d_]{4}")
-BREAKS = re.compile("(?<=[-/._=&?\u2013\u2014])")
-BREAKABLE = 8  # letters of a word that may be broken without a hyphen
 BLANK = 0.3  # ems, usually
 MOST_STEPS = 8_000_000  # of a page, some three seconds; typeset texts took 0.8 million at most
 
@@ -105,7 +98,7 @@ def lay(text: str, lines: Sequence[Line], effort: Effort, skipped: Sequence[tupl
     atoms = atoms_of(text, skipped)
     if not lines or not atoms:
         return []
-    written = _written(text, atoms)
+    written = by_lines(text, atoms)
     try:
         if len(written) != len(lines):
             return _on(text, atoms, lines, 0, effort)
@@ -123,18 +116,6 @@ def is_broken(before: Laid, laid: Laid) -> bool:
     return before.word and laid.word and before.end == laid.start and before.line != laid.line
 
 
-def _written(text: str, atoms: list[Atom]) -> list[list[Atom]]:
-    """The atoms of each line, by the line ends in the text."""
-    rows: list[list[Atom]] = []
-    before = 0
-    for atom in atoms:
-        if not rows or "\n" in text[before : atom.start]:
-            rows.append([])
-        rows[-1].append(atom)
-        before = atom.end
-    return rows
-
-
 def _on(text: str, atoms: list[Atom], lines: Sequence[Line], first: int, effort: Effort) -> list[Laid]:
     """Lay the atoms on all ``lines``, which are numbered from ``first``."""
     ideographs, backwards = not all(atom.word for atom in atoms), is_right_to_left(text)
@@ -146,7 +127,7 @@ def _on(text: str, atoms: list[Atom], lines: Sequence[Line], first: int, effort:
             break
     _, place, state, rows = min(found, key=lambda one: one[0])
     read = _read(state, rows, first)
-    rest = [part for part in [_rest(text, atoms, place)] if part] + atoms[place[0] + 1 :]
+    rest = [part for part in [rest_of(text, atoms, *place)] if part] + atoms[place[0] + 1 :]
     held = max((number for number, row in enumerate(read) if row), default=-1)
     free = min(held + 1, len(lines) - 1)
     laid = [laid for row in read for laid in row] + list(_dealt(rest, lines[free:], first + free))
@@ -193,12 +174,6 @@ def _whole(atoms: list[Atom], laid: list[Laid]) -> Iterator[Laid]:
             yield before._replace(start=done, end=atom.end, sure=False, word=atom.word, glued=atom.glued)
 
 
-def _rest(text: str, atoms: list[Atom], place: Place) -> Atom | None:
-    """What is left of the atom at ``place``."""
-    index, said = place
-    return part_of(text, atoms[index].start + said, atoms[index].end) if index < len(atoms) else None
-
-
 def _room(atom: Atom) -> float:
     return atom.ems + (0.0 if atom.glued else BLANK)
 
@@ -231,7 +206,7 @@ def _ways(row: Row, text: str, atoms: Sequence[Atom], place: Place, look: _Look)
         atom = atoms[index]
         if said:
             atom = part_of(text, atom.start + said, atom.end)
-        for at, ending, penalty in _breaks(text, atom, row.hyphen):
+        for at, ending, penalty in breaks_of(text, atom, row.hyphen):
             look.effort.spend(at + len(reached))  # its letters are measured
             _end(row, part_of(text, atom.start, atom.start + at), ending, penalty, reached, (index, said + at), found)
         following = _covered(row, atom, reached, look.effort)
@@ -294,17 +269,6 @@ def _skipped(row: Row, run: int, other: int) -> float:
         return 0.0
     words = SKIPPED_INK + SKIPPED_EM * (row.high[other - 1] - row.low[run])
     return min(words, SKIPPED_RUN * (other - run)) if other - run <= MOST_SKIPPED else words
-
-
-def _breaks(text: str, atom: Atom, hyphen: bool) -> Iterator[tuple[int, float, float]]:
-    """Where a line may end within an atom: after how many characters, ems of a hyphen there, and how unlikely it is."""
-    said = text[atom.start : atom.end]
-    if hyphen and LETTERS.search(said):
-        for at in range(LEAST_PART, len(said) - LEAST_PART + 1):
-            yield at, 0.0 if said[at - 1] in "-\u2010" else text_width("-"), HYPHENATED
-    elif len(said) >= BREAKABLE and atom.word:
-        for match in BREAKS.finditer(said, 1, len(said) - 1):
-            yield match.start(), 0.0, BROKEN
 
 
 def _end(row: Row, part: Atom, hyphen: float, penalty: float, reached: Reached, place: Place, found: Found) -> None:

@@ -10,10 +10,10 @@ from collections.abc import Sequence
 import pytest
 from PIL import Image, ImageDraw
 
-from docparser.places.atoms import atoms_of
+from docparser.places.atoms import atoms_of, breaks_of
 from docparser.places.box import Box, around
 from docparser.places.ink import Line, lines_in
-from docparser.places.laying import Effort, Laid, _breaks, lay
+from docparser.places.laying import Effort, Laid, lay
 from tests.support.fonts import FACES, font
 
 SIZE, PITCH, WIDE = 24, 36, 620  # px
@@ -63,7 +63,7 @@ def found(text: str, page: Image.Image, **more: bool) -> list[Laid]:
 def test_where_a_word_may_go_on_on_the_next_line(text: str, hyphen: bool, breaks: bool):
     """Numbers are not hyphenated; addresses are broken at their signs."""
     (atom,) = atoms_of(text)
-    found = list(_breaks(text, atom, hyphen))
+    found = list(breaks_of(text, atom, hyphen))
     assert bool(found) is breaks and all(0 < at < len(text) for at, _, _ in found)
 
 

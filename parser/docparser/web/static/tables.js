@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Tables as they are shown. Their spans are cut to what is there: a model can write any number, and a browser would lay
-// all of it out. Cells are placed as in docparser/convert/html_tables.py. Heads say to readers what they name.
+// all of it out. Cells are placed as in docparser/html_tables.py. Heads say to readers what they name.
 
 const MAX_SPAN = 200;
 const MAX_COVERED = 100_000; // places that the spans of a table cover in all
