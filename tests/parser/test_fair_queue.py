@@ -10,7 +10,7 @@ import pytest
 
 from docparser.documents.spool import Document
 from docparser.parsing import fair_queue
-from docparser.parsing.fair_queue import FIRST_GUESS_S, WATCHED_S, FairQueue, Flow, QueuedTask
+from docparser.parsing.fair_queue import FIRST_GUESS_S, WATCHED_S, BulkShare, FairQueue, Flow, QueuedTask
 from docparser.worker.messages import ParsePage
 
 NOBODY: Any = None
@@ -136,3 +136,19 @@ def test_what_is_added_first_comes_before_the_others_and_what_is_removed_never()
     queue.remove(second)
     assert queue.waiting() == [third, first] and queue.clear() == [third, first]
     assert queue.next() is None and queue.waiting() == []
+
+
+def test_nothing_is_owed_to_bulk_that_does_not_wait():
+    quarter = BulkShare(0.25)
+    for _ in range(9):
+        quarter.begun(bulk=False, bulk_waits=False)
+    assert not quarter.bulk_first
+
+
+@pytest.mark.parametrize("share", [0.0, 0.1, 0.25, 0.5, 0.9, 1.0])
+def test_bulk_has_its_share_of_the_pages_that_are_begun(share: float):
+    shared, bulk = BulkShare(share), 0
+    for _ in range(1000):
+        bulk += shared.bulk_first
+        shared.begun(bulk=shared.bulk_first)
+    assert bulk == pytest.approx(1000 * share, abs=1)

@@ -18,7 +18,6 @@ from docparser.contract.strict_json import MAX_VALUES, BeyondBounds, loads
 from docparser.contract.tasks import Tasks
 from docparser.errors import InvalidJob
 from docparser.jobs.submission import select_pages
-from docparser.parsing.fair_queue import BulkShare
 
 
 @pytest.mark.parametrize(("bounds", "taken"), [((5, 9), True), ((7, 7), True), ((9, 5), False), ((None, 5), True)])
@@ -190,22 +189,9 @@ def test_the_document_for_docling(source: dict[str, Any], found: tuple[str, str]
             request.source()
 
 
-def test_who_is_bulk_says_its_name_and_is_owed_nothing_before_it_waits():
+def test_who_is_bulk_says_its_name():
     bulk = with_priority("a", bulk=True)
     assert is_bulk(bulk) and with_priority(bulk, bulk=True) == bulk and with_priority("a", bulk=False) == "a"
-    quarter = BulkShare(0.25)
-    for _ in range(9):
-        quarter.begun(bulk=False, bulk_waits=False)
-    assert not quarter.bulk_first, "nothing is owed to who does not wait"
-
-
-@pytest.mark.parametrize("share", [0.0, 0.1, 0.25, 0.5, 0.9, 1.0])
-def test_bulk_has_its_share_of_the_pages_that_are_begun(share: float):
-    shared, bulk = BulkShare(share), 0
-    for _ in range(1000):
-        bulk += shared.bulk_first
-        shared.begun(bulk=shared.bulk_first)
-    assert bulk == pytest.approx(1000 * share, abs=1)
 
 
 @pytest.mark.parametrize("signs", ["", '"[,{[,{"'])
