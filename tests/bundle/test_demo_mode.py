@@ -12,7 +12,8 @@ import pytest
 
 from bundle.compose import containers as containers_module
 from bundle.compose import project
-from bundle.demo import arguments, mode
+from bundle.demo import mode
+from bundle.demo.__main__ import arguments
 from bundle.local_mode.services import Services
 from bundle.local_mode.settings import LocalSettings
 from tool_errors import ServiceError, UsageError
@@ -48,7 +49,7 @@ class SimulatedContainers(containers_module.Containers):
 
 
 def choose(words: list[str], containers: SimulatedContainers, *, running: bool = False) -> str:
-    return mode.choose(arguments.parse(words), LocalSettings.of({}), SimulatedServices(running), containers)
+    return mode.choose(arguments(words), LocalSettings.of({}), SimulatedServices(running), containers)
 
 
 @pytest.fixture

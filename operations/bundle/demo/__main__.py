@@ -6,27 +6,31 @@
 
 from __future__ import annotations
 
+import argparse
+import signal
 import sys
 from pathlib import Path
 
 from bundle import parser_client
 from bundle.compose.containers import Containers
-from bundle.demo import arguments, inputs, interrupts, mode, outputs
+from bundle.demo import inputs, mode, outputs
 from bundle.demo.prepare import Prepared, exclusive, prepare_local
 from bundle.local_mode.services import Services
 from bundle.local_mode.settings import LocalSettings
 from bundle.paths import RUN_DIR, VALUES, shown
 from bundle.progress import plural, say, step
+from file_types import SUPPORTED
 from tool_errors import run
 
 PAGE_SECONDS = 600
 # In docker mode only the parser reads the documents, so their numbers of pages are not known here.
 UNKNOWN_PAGES = 50
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 def run_demo(words: list[str]) -> None:
     """The whole procedure. What this call started is stopped again unless every page was parsed."""
-    options = arguments.parse(words)
+    options = arguments(words)
     settings, url = LocalSettings.of(VALUES), parser_client.address(VALUES)
     local, containers = Services(settings), Containers()
     chosen = mode.choose(options, settings, local, containers)
@@ -47,11 +51,42 @@ def run_demo(words: list[str]) -> None:
         for document in documents:
             parse(document, prepared.pages.get(str(document.path)), url, options.out, weights)
     except BaseException:
-        interrupts.ignore()
+        ignore_signals()
         services.undo()
         raise
     logs = "docker compose logs" if chosen == "docker" else shown(RUN_DIR / "logs")
     say(f"the services keep running at {url} (logs: {logs}); stop them with scripts/run_demo.sh --down")
+
+
+def arguments(words: list[str]) -> argparse.Namespace:
+    """Return `paths` and the options; argparse ends the process with status 2 for what it cannot read."""
+    parser = argparse.ArgumentParser(prog="scripts/run_demo.sh", description="Parse images and PDFs to Markdown.")
+    parser.add_argument("paths", metavar="PATH", nargs="*", help=SUPPORTED)
+    parser.add_argument(
+        "--out",
+        metavar="DIR",
+        type=Path,
+        default=Path("output"),
+        help="where <name>.md, <name>.json and images/ are written (default: output)",
+    )
+    parser.add_argument(
+        "--mode",
+        choices=("auto", "docker", "local"),
+        default="auto",
+        help="run the services in containers or as local processes (default: auto)",
+    )
+    parser.add_argument(
+        "--no-install",
+        action="store_true",
+        help="as root: install no system packages, say which are missing",
+    )
+    parser.add_argument("--down", action="store_true", help="stop the services")
+    options = parser.parse_args(words)
+    if not options.paths and not options.down:
+        parser.error("name at least one image or PDF, e.g. tests/data/report.png")
+    if options.paths and options.down:
+        parser.error("--down takes no PATH")
+    return options
 
 
 def parse(document: inputs.Document, pages: int | None, url: str, out: Path, weights: dict[str, object]) -> None:
@@ -73,12 +108,37 @@ def parse(document: inputs.Document, pages: int | None, url: str, out: Path, wei
     sys.stdout.buffer.flush()
 
 
+class Interrupted(BaseException):
+    """Ctrl-C, SIGTERM or SIGHUP told the call to end: it unwinds, so that what it started is stopped. `status` is the
+    exit status of a process that ended by that signal."""
+
+    def __init__(self, signum: int) -> None:
+        super().__init__(signum)
+        self.status = 128 + signum
+
+
+def raise_interrupted() -> None:
+    """Let each signal raise Interrupted where the program is."""
+    for signum in SIGNALS:
+        signal.signal(signum, _handle)
+
+
+def ignore_signals() -> None:
+    """Ignore the signals from here on: a second Ctrl-C while services are stopped would leave processes behind."""
+    for signum in SIGNALS:
+        signal.signal(signum, signal.SIG_IGN)
+
+
+def _handle(signum: int, _frame: object) -> None:
+    raise Interrupted(signum)
+
+
 def main(words: list[str]) -> int:
     """Run the procedure and return the exit status; an error becomes one line on stderr."""
-    interrupts.raise_interrupted()
+    raise_interrupted()
     try:
         return run(lambda: run_demo(words))
-    except interrupts.Interrupted as interrupted:
+    except Interrupted as interrupted:
         print("interrupted; everything that this call started is stopped", file=sys.stderr)
         return interrupted.status
 
