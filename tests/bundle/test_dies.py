@@ -14,7 +14,7 @@ import pytest
 import yaml
 
 import npu_smi
-from bundle.compose import dies, driver_files
+from bundle.compose import dies
 from tests.support.paths import ROOT
 from tool_errors import DeviceError, UsageError
 
@@ -227,10 +227,10 @@ def driver(node: Path, monkeypatch: pytest.MonkeyPatch) -> list[Callable[[], obj
         else:
             clock[0] += 1000
 
-    monkeypatch.setattr(driver_files.time, "sleep", pause)
-    monkeypatch.setattr(driver_files.time, "monotonic", lambda: clock[0])
+    monkeypatch.setattr(dies.time, "sleep", pause)
+    monkeypatch.setattr(dies.time, "monotonic", lambda: clock[0])
     monkeypatch.setattr(dies, "write_present", functools.partial(dies.write_present, root=node))
-    monkeypatch.setattr(dies.driver_files, "wait", functools.partial(driver_files.wait, root=node))
+    monkeypatch.setattr(dies, "wait_for_driver", functools.partial(dies.wait_for_driver, root=node))
     for file in (node / "dev").iterdir():
         file.chmod(0o660)
     monkeypatch.setattr(dies, "VALUES", {"ASCEND_GID": str(file.stat().st_gid), "NPU_IDS": "present"})
@@ -264,10 +264,10 @@ def test_files_of_another_group_are_waited_for(node: Path):
     for file in (node / "dev").iterdir():
         file.chmod(0o660)
     group = file.stat().st_gid
-    assert driver_files.lacking([0, 1, 2], group, node) == ""
-    assert "belongs to the group" in driver_files.lacking([0], group + 1, node)
+    assert dies.lacking([0, 1, 2], group, node) == ""
+    assert "belongs to the group" in dies.lacking([0], group + 1, node)
     (node / "dev/davinci0").chmod(0o666)
-    assert driver_files.lacking([0], group + 1, node) == "", "a driver that was installed for all users"
+    assert dies.lacking([0], group + 1, node) == "", "a driver that was installed for all users"
 
 
 @pytest.mark.parametrize(

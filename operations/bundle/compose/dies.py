@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import sys
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -17,7 +18,6 @@ import npu_smi
 import ranges
 import stacks
 from bundle import files
-from bundle.compose import driver_files
 from bundle.paths import CONFIG, VALUES, shown
 from bundle.progress import say
 from tool_errors import DeviceError, UsageError, run
@@ -27,6 +27,7 @@ DIES = 16
 # NPU_IDS=present: the dies that were there when scripts/select_npus.sh last looked, at boot for instance. The other one
 # is the same for `vlm-next`, while an upgrade by halves divides the dies; scripts/upgrade.sh alone sets it.
 PRESENT, PRESENT_NEXT = "present", "present-next"
+PAUSE_SECONDS = 2.0
 
 
 def chosen(values: Mapping[str, str]) -> str:
@@ -180,10 +181,45 @@ def select(text: str, seconds: float = 0) -> None:
     if seconds:
         last = given({"NPU_IDS": PRESENT})
         numbers = [number for number in parse_ids(text) if number in last or text != written_for()]
-        driver_files.wait(numbers, declared_settings.whole(VALUES, "ASCEND_GID"), seconds)
+        wait_for_driver(numbers, declared_settings.whole(VALUES, "ASCEND_GID"), seconds)
     there = write_present(text)
     path = shown(FOLDER / f"{PRESENT}.yaml")
     say(f"{len(there)} of {len(parse_ids(text))} dies in {path}; NPU_IDS={PRESENT} in .env uses them")
+
+
+def wait_for_driver(numbers: Sequence[int], group: int, seconds: float, root: Path = Path("/")) -> None:
+    """Return when the files of these dies are there for `group` and npu-smi lists dies, or when the time is over; says
+    what is lacking then.
+
+    At boot /dev/davinci_manager is there as soon as the driver's module is loaded. A die's own file comes when that die
+    has booted. Then a service of the driver gives all files to their group; it takes up to ten minutes
+    (`changeDavinciMode` of host_sys_init.sh in the driver's package).
+    """
+    deadline, said = time.monotonic() + seconds, False
+    while lack := lacking(numbers, group, root):
+        if time.monotonic() >= deadline:
+            say(f"WARNING: waited {seconds:.0f} s for the driver: {lack}")
+            return
+        if not said:
+            say(f"waiting up to {seconds:.0f} s for the driver: {lack}")
+            said = True
+        time.sleep(PAUSE_SECONDS)
+
+
+def lacking(numbers: Sequence[int], group: int, root: Path = Path("/")) -> str:
+    """What the driver has not done yet, in a few words; empty where nothing lacks. Without an npu-smi that may be
+    run the files count."""
+    for number in numbers:
+        file = root / f"dev/davinci{number}"
+        try:
+            status = file.stat()
+        except FileNotFoundError:
+            return f"/dev/davinci{number} is not there"
+        if not npu_smi.allows(status, group, 6):
+            return f"/dev/davinci{number} belongs to the group {status.st_gid}, not {group} (ASCEND_GID)"
+    answer = npu_smi.ask("info")
+    found = None if answer.missing or answer.forbidden else npu_smi.trouble(answer)
+    return found[0] if found else ""
 
 
 def leaving_out(values: Mapping[str, str]) -> str:
