@@ -8,7 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from bundle.environments import cuda, vllm_name
+from bundle.environments import cuda, vllm_cpu
 from bundle.environments.environment import Environment, own_packages
 from bundle.environments.uv import ensure_uv, pip_command, registry_environment
 
@@ -45,7 +45,7 @@ def make() -> str:
     pip("sync", "--only-binary", ":all:", str(compiled))
     pip(*own_packages(OURS))
     cuda.write(OURS.site_packages)
-    vllm_name.write(OURS.site_packages)
+    vllm_cpu.write_name(OURS.site_packages)
     return version
 
 

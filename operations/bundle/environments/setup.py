@@ -7,7 +7,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from bundle.environments import cuda, system, vllm_name
+from bundle.environments import cuda, system, vllm_cpu
 from bundle.environments.environment import Environment, install_plan, locked, torch_pins
 from bundle.environments.stamp import clear_stamp, is_current, write_stamp
 from bundle.environments.uv import ensure_uv, pip_command, registry_environment
@@ -92,7 +92,7 @@ def set_up(environment: Environment) -> None:
             raise EnvironmentSetupError(f"environment {environment.name}: {tail(log)} (log: {shown(log)})")
     if torch_pins(environment) and not environment.cuda.is_file():
         cuda.write(environment.site_packages)
-    vllm_name.write(environment.site_packages)
+    vllm_cpu.write_name(environment.site_packages)
     write_stamp(environment.home, environment.inputs, settings_of(environment))
 
 

