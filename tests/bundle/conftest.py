@@ -18,8 +18,8 @@ from tests.support.sandbox import Sandbox
 @contextlib.contextmanager
 def simulated_environments(folder: Path) -> Iterator[Sandbox]:
     """A sandbox in ``folder`` whose services are stopped at the end."""
+    from bundle.environments.environment import write_stamp
     from bundle.environments.setup import ENVIRONMENTS, settings_of
-    from bundle.environments.stamp import write_stamp
 
     envs = folder / "envs"
     envs.mkdir()

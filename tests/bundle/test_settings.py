@@ -12,7 +12,7 @@ import pytest
 
 from bundle import parser_client
 from bundle.environments import uv
-from bundle.environments.stamp import clear_stamp, is_current, write_stamp
+from bundle.environments.environment import clear_stamp, is_current, write_stamp
 from bundle.local_mode.services import Services
 from bundle.local_mode.settings import LocalSettings, socket_path
 from tests.support.paths import ROOT

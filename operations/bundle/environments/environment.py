@@ -1,11 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One virtual environment: its lock, and how `uv pip` installs it. The images use this module too, and a change here
-makes their largest layers anew, so it holds no more than they need.
+"""One virtual environment: its lock, how `uv pip` installs it, and its stamp. The images use this module too, and a
+change here makes their largest layers anew, so it holds no more than they need.
 """
 
 from __future__ import annotations
 
+import hashlib
+import platform
 import re
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,6 +17,8 @@ from bundle.paths import ENVS_DIR, REQUIREMENTS, ROOT, VALUES
 
 # torch and what only torch brings along: TORCH_CPU_INDEX_URL replaces all of it.
 TORCH = re.compile(r"(torch|torchvision|torchaudio|triton|cuda-[a-z]+|nvidia-[a-z0-9-]+)==")
+# A finished environment holds a hash of what it was made from, so that it is made only once.
+STAMP = ".made-from"
 
 
 @dataclass(frozen=True)
@@ -110,3 +115,32 @@ def own_packages(environment: Environment) -> list[str]:
     """uv arguments that install our packages by path, so that they are run where they lie."""
     own = [option for package in environment.packages for option in ("-e", str(ROOT / package))]
     return ["install", "--no-deps", "--no-build-isolation", *own]
+
+
+def digest(inputs: Iterable[Path], settings: Mapping[str, str] | None = None) -> str:
+    """SHA-256 over the inputs' paths and bytes, the settings, the platform, and the place of the checkout.
+
+    The place counts because our own packages are installed editable, by path.
+    """
+    sha = hashlib.sha256(f"{platform.machine()} {ROOT}\n".encode())
+    for path in inputs:
+        sha.update(f"{path.name}\n".encode() + path.read_bytes())
+    for key, value in sorted((settings or {}).items()):
+        sha.update(f"{key}={value}\n".encode())
+    return sha.hexdigest()
+
+
+def is_current(home: Path, inputs: Iterable[Path], settings: Mapping[str, str] | None = None) -> bool:
+    """Whether the environment at `home` was finished from exactly these inputs."""
+    stamp = home / STAMP
+    return stamp.is_file() and stamp.read_text().strip() == digest(inputs, settings)
+
+
+def write_stamp(home: Path, inputs: Iterable[Path], settings: Mapping[str, str] | None = None) -> None:
+    """Mark the environment as finished; written last, so an interrupted set-up is repeated."""
+    (home / STAMP).write_text(digest(inputs, settings) + "\n")
+
+
+def clear_stamp(home: Path) -> None:
+    """Remove the mark before an environment is changed."""
+    (home / STAMP).unlink(missing_ok=True)

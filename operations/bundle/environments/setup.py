@@ -8,8 +8,15 @@ import sys
 from pathlib import Path
 
 from bundle.environments import cuda, system, vllm_cpu
-from bundle.environments.environment import Environment, install_plan, locked, torch_pins
-from bundle.environments.stamp import clear_stamp, is_current, write_stamp
+from bundle.environments.environment import (
+    Environment,
+    clear_stamp,
+    install_plan,
+    is_current,
+    locked,
+    torch_pins,
+    write_stamp,
+)
 from bundle.environments.uv import ensure_uv, pip_command, registry_environment
 from bundle.paths import ROOT, RUN_DIR, VALUES, shown
 from bundle.progress import run_logged, say

@@ -9,7 +9,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from bundle.environments.stamp import is_current, write_stamp
+from bundle.environments.environment import is_current, write_stamp
 from bundle.paths import ENVS_DIR, REQUIREMENTS, RUN_DIR, shown
 from bundle.progress import run_logged
 from tool_errors import EnvironmentSetupError
