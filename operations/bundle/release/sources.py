@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a release says of its sources: the notes, the archive, the bill of materials. The same commit gives the same
-files."""
+"""What a release says of its sources: the notes, the archive, the bill of materials, which the same commit gives again,
+and the provenance of its files."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import io
 import re
 import subprocess
 import tarfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,7 @@ from bundle.paths import REQUIREMENTS, ROOT
 from bundle_version import VERSION
 from tool_errors import UsageError
 
+STATEMENT, PREDICATE = "https://in-toto.io/Statement/v1", "https://slsa.dev/provenance/v1"
 PIN = re.compile(r"^([A-Za-z0-9._-]+)(?:\[[^\]]*\])?==([^\s;\\]+)")
 
 
@@ -68,3 +69,35 @@ def as_files(folder: Path, made_from: origin.Origin) -> None:
     (folder / f"{origin.NAME}-notes.md").write_text(notes(), encoding="utf-8")
     (folder / f"{origin.NAME}-source.tar.gz").write_bytes(archive(made_from))
     (folder / f"{origin.NAME}-source.cdx.json").write_bytes(as_json(bill_of_sources(), indent=1))
+
+
+def statement(
+    made_from: origin.Origin, subjects: Mapping[str, str], parameters: Mapping[str, Any], began: str, ended: str
+) -> dict[str, Any]:
+    """Where a release's files come from, as an in-toto Statement (v1) with SLSA's provenance (v1) as its predicate.
+
+    `subjects` are names with a SHA-256 in hex: a file's own, and of an image that of its layers (`engine.layers`).
+    `parameters` are what the caller chose; the two times are RFC 3339, in UTC.
+    """
+    return {
+        "_type": STATEMENT,
+        "subject": [{"name": name, "digest": {"sha256": digest}} for name, digest in sorted(subjects.items())],
+        "predicateType": PREDICATE,
+        "predicate": {
+            "buildDefinition": {
+                # Both are explained in the source itself, at that commit.
+                "buildType": f"{made_from.source}#docs/decisions/0421-a-release-has-a-name.md",
+                "externalParameters": {"version": made_from.version, **parameters},
+                "resolvedDependencies": [
+                    {
+                        "uri": f"git+{made_from.source}@{made_from.revision}",
+                        "digest": {"gitCommit": made_from.revision},
+                    }
+                ],
+            },
+            "runDetails": {
+                "builder": {"id": f"{made_from.source}#scripts/release.sh"},
+                "metadata": {"startedOn": began, "finishedOn": ended},
+            },
+        },
+    }
