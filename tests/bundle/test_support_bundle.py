@@ -15,9 +15,9 @@ from pathlib import Path
 import pytest
 
 from bundle import status as bundle_status
+from bundle.archives import pack
 from bundle.compose import project
 from bundle.support import sources
-from bundle.support.archive import archive
 from bundle.support.redact import MARK, Redactor, secrets
 from npu_smi import Answer
 from tests.support.paths import ROOT
@@ -336,9 +336,9 @@ def test_no_planted_secret_is_in_the_archive(node: Path, monkeypatch: pytest.Mon
 
 
 def test_only_the_archives_own_file_is_said_to_be_out(tmp_path: Path):
-    with pytest.raises(PermissionError, match=r"/a/b"), archive(tmp_path / "a.tar.gz", "a"):
+    with pytest.raises(PermissionError, match=r"/a/b"), pack(tmp_path / "a.tar.gz", "a"):
         raise PermissionError(errno.EACCES, "Permission denied", "/a/b")
-    with pytest.raises(UsageError, match=f"--out {tmp_path}: is a folder"), archive(tmp_path, "a"):
+    with pytest.raises(UsageError, match=f"--out {tmp_path}: is a folder"), pack(tmp_path, "a"):
         pytest.fail("nothing is collected for an archive that has no place")
     assert not list(tmp_path.iterdir())
 

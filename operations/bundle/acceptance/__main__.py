@@ -17,9 +17,9 @@ from bundle import parser_client
 from bundle.acceptance import dies, judging, load, machine, pages, serving
 from bundle.acceptance.node import Node, Options
 from bundle.acceptance.steps import BROKEN_OFF, FAIL, Step, accepted, report_json, report_text, take, verdict
+from bundle.archives import pack
 from bundle.paths import VALUES
 from bundle.progress import say, step
-from bundle.support.archive import archive
 from bundle.support.redact import Redactor, redactor
 from tool_errors import FAILED, INTERRUPTED, run
 
@@ -99,7 +99,7 @@ def main(words: list[str]) -> int:
     }
     clean, records = redactor(), []
     files: dict[str, str] = {}
-    with archive(out, name) as add:
+    with pack(out, name) as add:
         for number, each in enumerate(STEPS, 1):
             with step(each.name):
                 record, outputs = take(each, number, node)

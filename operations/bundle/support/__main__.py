@@ -15,10 +15,10 @@ from pathlib import Path, PurePath
 
 import npu_smi
 from bundle import parser_client
+from bundle.archives import pack
 from bundle.compose import project
 from bundle.paths import ENV_FILE, ROOT, VALUES
 from bundle.progress import say, step
-from bundle.support.archive import archive
 from bundle.support.redact import redactor
 from bundle.support.sources import Source, sources
 from tool_errors import ServiceError, run
@@ -109,7 +109,7 @@ def collect() -> Iterator[tuple[str, str, str]]:
 def write(path: Path) -> None:
     """Write the archive, secrets taken out. Raises UsageError."""
     clean, contents = redactor(), []
-    with archive(path, f"paddleocr-vl-support-{time.strftime('%Y%m%d-%H%M%S')}") as add:
+    with pack(path, f"paddleocr-vl-support-{time.strftime('%Y%m%d-%H%M%S')}") as add:
         for name, why, text in collect():
             add(name, clean(text))
             contents.append(f"{name}: {why}")
