@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 from bundle.acceptance import __main__ as acceptance
-from bundle.acceptance import dies, judging, load, machine, pages, serving
+from bundle.acceptance import dies, load, machine, pages, serving
 from bundle.acceptance.__main__ import STEPS
 from bundle.acceptance.node import Node, Options
 from bundle.acceptance.steps import FAIL, PASS, SKIP, WARN, Outcome, Step, accepted, take
@@ -286,7 +286,7 @@ def test_graphs(docker: SimulatedDocker, parser: DrawnPages, log: str, values: d
 
 @pytest.mark.server
 def test_a_replica_that_reads_something_else(docker: SimulatedDocker, parser: DrawnPages):
-    assert judging.one_crop(node_at(parser)) == Outcome(
+    assert serving.one_crop(node_at(parser)) == Outcome(
         PASS, "all 2 replicas read the same: 'A sentence.'; at most 0.5 s"
     )
     answers = [
@@ -294,7 +294,7 @@ def test_a_replica_that_reads_something_else(docker: SimulatedDocker, parser: Dr
         {"replica": 1, "text": "B", "seconds": 0.5, "error": "reads another text than 1 of 2 replicas"},
     ]
     docker.say("crop", answers, status=1)
-    assert judging.one_crop(node_at(parser)) == Outcome(FAIL, "replica 1: reads another text than 1 of 2 replicas")
+    assert serving.one_crop(node_at(parser)) == Outcome(FAIL, "replica 1: reads another text than 1 of 2 replicas")
 
 
 @pytest.mark.server

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from bundle import parser_client
-from bundle.acceptance import dies, judging, load, machine, pages, serving
+from bundle.acceptance import dies, load, machine, pages, serving
 from bundle.acceptance.node import Node, Options
 from bundle.acceptance.steps import BROKEN_OFF, FAIL, Step, accepted, report_json, report_text, take, verdict
 from bundle.archives import pack
@@ -38,9 +38,9 @@ STEPS = (
         serving.graph_modes,
     ),
     Step("all dies", "every replica and the parser serve", serving.all_dies),
-    Step("one crop", "each replica, asked by itself, reads a crop, and all read the same", judging.one_crop),
+    Step("one crop", "each replica, asked by itself, reads a crop, and all read the same", serving.one_crop),
     Step("graph capture", "each replica has captured its graphs", serving.graph_capture),
-    Step("self-test", "each replica gives the values that were recorded for these weights", judging.self_test),
+    Step("self-test", "each replica gives the values that were recorded for these weights", serving.self_test),
     Step("ten pages", "documents come back complete through the whole service", pages.ten_pages),
     Step("load", "no page fails while every replica is busy", load.load),
 )

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""All dies serve: the bundle starts if it does not run, every replica answers, and each has captured its graphs."""
+"""All dies serve: the bundle starts if it does not run, every replica answers and reads what it should, and each has
+captured its graphs."""
 
 from __future__ import annotations
 
@@ -11,11 +12,12 @@ from typing import Any
 import atlas
 from bundle import parser_client
 from bundle.acceptance.node import Node, last_line
-from bundle.acceptance.steps import FAIL, PASS, SKIP, WARN, Outcome
+from bundle.acceptance.steps import FAIL, PASS, SKIP, WARN, Outcome, listed
 from bundle.compose import project
 from selftest.check import read_alike
+from tool_errors import FAILED, UsageError
 
-START_SECONDS = 1800
+START_SECONDS, JUDGE_SECONDS = 1800, 1200
 # Four servers, one after the other, each as long as mode_check waits for one; the key of the busiest measurement.
 MODES_SECONDS, BUSY = 4 * 1200, "16"
 # What vLLM and vllm-ascend write when a replica has captured its graphs.
@@ -138,3 +140,32 @@ def graph_capture(node: Node) -> Outcome:
             WARN, f"{said}, but the log does not reach back to their start: docker compose restart vlm, and again"
         )
     return Outcome(FAIL, f"{said}; the log says why; VLM_ENFORCE_EAGER=1 serves without graphs")
+
+
+def one_crop(node: Node) -> Outcome:
+    """Whether each replica reads a crop, and all read the same."""
+    words = ("docker", "compose", "exec", "-T", "vlm", "python", "-m", "selftest.read", "--replicas", project.REPLICAS)
+    done = node.command("crop.json", *words, timeout=JUDGE_SECONDS)
+    if done.returncode not in (0, FAILED) or not done.stdout.strip():
+        return Outcome(FAIL, f"the crop could not be asked for: {last_line(done)}")
+    answers = json.loads(done.stdout)
+    wrong = [f"replica {answer['replica']}: {answer['error']}" for answer in answers if answer["error"]]
+    if wrong:
+        return Outcome(FAIL, listed(wrong))
+    slowest = max(answer["seconds"] for answer in answers)
+    same = f"all {len(answers)} replicas read the same" if len(answers) > 1 else "the replica reads"
+    return Outcome(PASS, f"{same}: {answers[0]['text'][:80]!r}; at most {slowest:.1f} s")
+
+
+def self_test(node: Node) -> Outcome:
+    """Whether the self-test gives the values that were recorded."""
+    done = node.command("selftest.json", "scripts/selftest.sh", "--mode", "docker", "--json", timeout=JUDGE_SECONDS)
+    if done.returncode == UsageError.exit_status:
+        return Outcome(WARN, f"nothing to compare with: {last_line(done).removeprefix('error: ')}")
+    if done.returncode not in (0, FAILED) or not done.stdout.strip():
+        return Outcome(FAIL, last_line(done))
+    findings = json.loads(done.stdout)["findings"]
+    wrong = [f"{finding['name']}: {finding['words']}" for finding in findings if not finding["passed"]]
+    if wrong:
+        return Outcome(FAIL, listed(wrong))
+    return Outcome(PASS, f"{len(findings)} blocks and pages as recorded for these weights")
