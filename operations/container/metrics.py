@@ -20,7 +20,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.samples import Sample
 
 import cgroup
-from container import halves, replicas
+from container import replicas
 from health_probe import OPENER
 
 TIMEOUT_SECONDS = 5
@@ -67,7 +67,7 @@ class Replicas:
 
     def collect(self) -> Iterator[Metric]:
         addresses = {
-            str(index): url for index, url in enumerate(replicas.urls(os.environ)) if halves.serves(os.environ, index)
+            str(index): url for index, url in enumerate(replicas.urls(os.environ)) if replicas.serves(os.environ, index)
         }
         with ThreadPoolExecutor(len(addresses)) as threads:
             pages = dict(zip(addresses, threads.map(fetch, addresses.values())))

@@ -18,7 +18,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import thread_pools
-from container import cores, folders, halves, replicas, status
+from container import cores, folders, replicas, status
 from health_probe import probe
 from tool_errors import UsageError
 
@@ -102,9 +102,9 @@ def main() -> int:
     own_record = record(os.environ, index)
     end_previous(own_record)
     own_record.unlink(missing_ok=True)
-    halves.wait_until_chosen(os.environ, index)
+    replicas.wait_until_chosen(os.environ, index)
     wait_for_turn(index)
-    halves.wait_until_chosen(os.environ, index)  # a turn takes minutes
+    replicas.wait_until_chosen(os.environ, index)  # a turn takes minutes
     try:
         bound, why = cores.of_replica(os.environ, index, sorted(os.sched_getaffinity(0)))
         own = {**replicas.environment(os.environ, index), **thread_pools.environment(os.environ, len(bound))}

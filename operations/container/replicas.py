@@ -1,14 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The replicas of the VLM server in one container: how many, on which ports, on which dies."""
+"""The replicas of the VLM server in one container: how many, on which ports, on which dies, and which of them serve."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from pathlib import Path
 
 import declared_settings
 import npu_smi
+from container import folders
 from tool_errors import UsageError
+
+HALVES = ("first", "second")
 
 
 def per_die(env: Mapping[str, str]) -> int:
@@ -80,3 +84,37 @@ def environment(env: Mapping[str, str], index: int, devices: Path = Path("/dev")
         # GiB. The launcher would take it from the container's memory, which all replicas share.
         own["VLLM_CPU_KVCACHE_SPACE"] = "1"
     return own
+
+
+def half_file(env: Mapping[str, str]) -> Path:
+    """The file of the choice between halves. It lies on the container's volume, so that the choice outlives the
+    container; `container.take_half` writes it."""
+    return folders.state(env) / "half"
+
+
+def chosen_half(env: Mapping[str, str]) -> str:
+    """The half of its dies that this container uses, while a container of another version has the other half (decision
+    0415): the one that was chosen last, else VLM_HALF. `first`, `second`, or an empty text for all dies."""
+    try:
+        text = half_file(env).read_text().strip()
+    except FileNotFoundError:
+        text = env.get("VLM_HALF") or ""
+    return text if text in HALVES else ""
+
+
+def serves(env: Mapping[str, str], index: int) -> bool:
+    """Whether a replica belongs to the chosen half. The first half has the middle one of an odd number of dies.
+
+    Replicas that share a die stay together. Here VLM_REPLICAS is what `count` has found.
+    """
+    half = chosen_half(env)
+    in_first = place(env, index) < (places(env) + 1) // 2
+    return not half or in_first == (half == "first")
+
+
+def wait_until_chosen(env: Mapping[str, str], index: int) -> None:
+    """Return when the replica belongs to the chosen half. Until then it waits without a server."""
+    if not serves(env, index):
+        print(f"replica {index} waits: another version uses its die (scripts/upgrade.sh)", flush=True)
+    while not serves(env, index):
+        time.sleep(1)

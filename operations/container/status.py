@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import npu_smi
-from container import halves, layout, replicas
+from container import layout, replicas
 from health_probe import probe
 from selftest.check import KEY_FILE
 
@@ -55,7 +55,7 @@ def settings(env: Mapping[str, str]) -> dict[str, str]:
 
 def serving(env: Mapping[str, str]) -> list[int]:
     """Numbers of the replicas that are to serve. Here VLM_REPLICAS is what `replicas.count` has found."""
-    return [index for index in range(int(env["VLM_REPLICAS"])) if halves.serves(env, index)]
+    return [index for index in range(int(env["VLM_REPLICAS"])) if replicas.serves(env, index)]
 
 
 def describe(env: Mapping[str, str]) -> dict[str, Any]:
@@ -77,7 +77,7 @@ def describe(env: Mapping[str, str]) -> dict[str, Any]:
         for index, answer in zip(indices, probes)
     ]
     missing = env.get("NPU_MISSING") or ""
-    told = {"configured": len(indices), "replicas": found, "missing": missing, "half": halves.chosen(env)}
+    told = {"configured": len(indices), "replicas": found, "missing": missing, "half": replicas.chosen_half(env)}
     return {**told, "layout": layout.describe(env)}
 
 

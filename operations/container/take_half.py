@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""python -m container.take_half first|second|all: choose which dies this container uses (see `container.halves`).
+"""python -m container.take_half first|second|all: choose which dies this container uses (see `container.replicas`).
 
 Replicas of the other half finish their requests before this ends. Replicas of the chosen half begin to load.
 """
@@ -15,7 +15,7 @@ import time
 from collections.abc import Mapping
 from contextlib import suppress
 
-from container import halves, replica, replicas, status
+from container import replica, replicas, status
 from tool_errors import UsageError
 
 # As long as HAProxy lets a request take (`timeout server` in config/haproxy.cfg).
@@ -66,12 +66,12 @@ def give_up(env: Mapping[str, str], indices: list[int]) -> None:
 
 def choose(env: Mapping[str, str], half: str) -> None:
     """Take a half, or all. Raises UsageError if the dies do not make two halves."""
-    if half in halves.HALVES and replicas.places(env) < 2:
+    if half in replicas.HALVES and replicas.places(env) < 2:
         raise UsageError("one die cannot be halved; expected two dies or more (NPU_IDS; on CPU VLM_REPLICAS)")
     everyone = range(int(env["VLM_REPLICAS"]))
-    before = {index for index in everyone if halves.serves(env, index)}
-    halves.file(env).write_text(f"{half}\n")
-    after = {index for index in everyone if halves.serves(env, index)}
+    before = {index for index in everyone if replicas.serves(env, index)}
+    replicas.half_file(env).write_text(f"{half}\n")
+    after = {index for index in everyone if replicas.serves(env, index)}
     for index in after:
         ask_balancer(env, f"set server replicas/replica-{index} state ready")
     give_up(env, sorted(before - after))
@@ -80,7 +80,7 @@ def choose(env: Mapping[str, str], half: str) -> None:
 
 def main() -> int:
     arguments = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    arguments.add_argument("half", choices=(*halves.HALVES, "all"))
+    arguments.add_argument("half", choices=(*replicas.HALVES, "all"))
     half = arguments.parse_args().half
     try:
         choose(status.settings(dict(os.environ)), half)

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from container import balancer, halves, replica, status, take_half
+from container import balancer, replica, replicas, status, take_half
 from health_probe import Probe
 from tests.support.processes import free_port
 from tests.support.wait import wait_for
@@ -54,7 +54,7 @@ def test_what_was_chosen_last_outlives_the_container_and_wins(env: dict[str, str
     env["VLM_HALF"] = "second"
     for half in ("first", "second", "all"):
         take_half.choose(env, half)
-        assert halves.chosen(env) == ("" if half == "all" else half)
+        assert replicas.chosen_half(env) == ("" if half == "all" else half)
     found = status.describe(env)
     assert found["configured"] == 5 and found["half"] == ""
     take_half.choose(env, "second")
@@ -65,7 +65,7 @@ def test_what_was_chosen_last_outlives_the_container_and_wins(env: dict[str, str
 def test_one_die_has_no_halves(env: dict[str, str]):
     with pytest.raises(UsageError, match="expected two dies or more"):
         take_half.choose(env | {"VLM_REPLICAS": "2", "VLM_REPLICAS_PER_DIE": "2"}, "first")
-    assert halves.chosen(env) == ""
+    assert replicas.chosen_half(env) == ""
 
 
 def test_a_replica_waits_until_it_is_chosen(env: dict[str, str], monkeypatch: pytest.MonkeyPatch):
@@ -76,11 +76,11 @@ def test_a_replica_waits_until_it_is_chosen(env: dict[str, str], monkeypatch: py
         waited.append(seconds)
         take_half.choose(env, "all")
 
-    monkeypatch.setattr(halves.time, "sleep", sleep)
+    monkeypatch.setattr(replicas.time, "sleep", sleep)
     take_half.choose(env, "second")
-    halves.wait_until_chosen(env, 3)
+    replicas.wait_until_chosen(env, 3)
     assert waited == []
-    halves.wait_until_chosen(env, 0)
+    replicas.wait_until_chosen(env, 0)
     assert len(waited) == 1
     take_half.choose(env, "second")
     for name, value in env.items():
