@@ -3,8 +3,8 @@
 """Parse folders of PDFs and images with running parsers: parse_folder.py INPUT... --out DIR (docs/tools.md).
 
 operations/batch/__main__.py, in the environment client: count the pages, skip what earlier runs parsed and send page
-by page (run.py), reach the parsers (parsers.py, local_parsers.py), write the outputs (outputs.py), report what failed
-(report.py).
+by page (run.py), reach the parsers (parsers.py, local_parsers.py), write the outputs and report what failed
+(outputs.py).
 """
 
 from lib import launch

@@ -32,7 +32,7 @@ async def parse_folder(options: argparse.Namespace) -> int:
     """
     from bundle.progress import plural
 
-    from . import local_parsers, report
+    from . import local_parsers, outputs
     from .inputs import collect
     from .pages import PageCutter
     from .parsers import Parser
@@ -72,7 +72,7 @@ async def parse_folder(options: argparse.Namespace) -> int:
                 display.stop()
                 display.summary(states, left_out)
             with telling:
-                report.write(options.out, states, left_out)
+                outputs.write_report(options.out, states, left_out)
     return 1 if any(state.trouble for state in states) else 0
 
 

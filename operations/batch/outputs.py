@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """The files that are written for a document when all its pages are there, as the service writes them
-(docparser.convert). Pages are read one by one; a table that continues on the next page becomes one."""
+(docparser.convert), and the report of all. Pages are read one by one; a table that continues on the next page becomes
+one."""
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
@@ -16,6 +18,7 @@ from docparser.convert.names import DEFAULT_TOKENS, PAGE_BREAK, writable
 from docparser.convert.parts import NO_OUTLINE, Outline, outline_of
 from docparser.convert.table_joins import joined_pages
 
+from .inputs import LeftOut
 from .pages import kind
 from .picture_pdf import PicturePdf
 from .state import DocumentState, Trouble
@@ -137,6 +140,31 @@ FORMATS: dict[str, tuple[str, Callable[[DocumentState, Path], bool]]] = {
     "chunks": (".chunks.jsonl", chunk_lines),
     "layout": (".layout.pdf", drawing),
 }
+
+
+def write_report(out: Path, states: list[DocumentState], left_out: list[LeftOut]) -> None:
+    """Write `report.json` to the folder `out`: the files that were left out, and every document with its pages,
+    outputs, missing and incomplete pages, doubtful blocks, sources of the texts, and notes."""
+    documents = [
+        {
+            "document": str(state.document.name),
+            "pages": state.count,
+            "unread": state.unread,
+            "complete": state.complete,
+            "written": [name for name in state.written if file(state, name).is_file()],
+            "trouble": [dataclasses.asdict(trouble) for trouble in state.trouble],
+            "doubtful": [
+                {"page": page, **dataclasses.asdict(doubt)} for page, found in state.doubts.items() for doubt in found
+            ],
+            "sources": dict(state.sources),
+            "notes": [
+                {"page": page, **dataclasses.asdict(note)} for page, found in state.notes.items() for note in found
+            ],
+        }
+        for state in states
+    ]
+    others = [{"file": str(one.name), "reason": one.reason} for one in left_out]
+    files.write_json(out / "report.json", {"documents": documents, "left_out": others})
 
 
 def _entries(state: DocumentState) -> Iterator[tuple[int, dict[str, Any]]]:
