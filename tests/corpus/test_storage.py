@@ -16,9 +16,9 @@ import pytest
 
 from corpus import assembling, records
 from corpus.documents import Document, Unreadable, split, version
-from corpus.downloads import Downloads
 from corpus.job import Job
 from corpus.page_service import PageRead
+from corpus.reading import Downloads
 from corpus.records import Outcome
 from corpus.run import left_to_do
 from corpus.storage import FolderStorage, Storage, open_storage
