@@ -91,11 +91,6 @@ class Plan:
             step.arguments, step.keywords = each(step.arguments, move), each(step.keywords, move)
         self._results = each(self._results, move)
 
-    @property
-    def operators(self) -> set[torch._ops.OpOverload]:
-        """Every operator that a page calls."""
-        return {step.operator for step in self.steps}
-
     def __call__(self, inputs: Mapping[str, Tensor]) -> list[Tensor]:
         values = {number: inputs[name] for name, number in self._inputs.items()}
 

@@ -17,7 +17,6 @@ os.environ.setdefault("TORCH_DEVICE_BACKEND_AUTOLOAD", "0")
 
 from tool_errors import DeviceError, EnvironmentSetupError
 
-KINDS = ("cpu", "cuda", "npu")
 DTYPES = ("float16", "bfloat16", "float32")
 CANN_LIBRARY = re.compile(r"lib(ascend\w*|hccl|ge_\w+|graph|acl\w*|opapi|nnopbase|runtime)\.so")
 ATB_LIBRARY = re.compile(r"lib(atb\w*|asdops)\.so")

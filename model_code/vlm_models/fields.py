@@ -201,7 +201,6 @@ REQUEST = Object(
         "mm_processor_kwargs": Object({"min_pixels": PIXELS, "max_pixels": PIXELS}),
     }
 )
-FIELDS = frozenset(REQUEST.keys)
 
 
 def read_request(body: bytes) -> dict[str, Any]:

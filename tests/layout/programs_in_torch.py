@@ -54,7 +54,7 @@ def main(folder: Path) -> None:
                 "results": len(found),
                 "wrong": [] if decided else wrong,
                 "untried": sorted(TABLE.keys() - {operation.name for operation in program.operations}),
-                "operators": sorted(str(operator).removeprefix("aten.") for operator in plan.operators),
+                "operators": sorted({str(step.operator).removeprefix("aten.") for step in plan.steps}),
                 "plan_differs": [
                     n for n, pair in enumerate(zip(found, planned, strict=True)) if not np.array_equal(*pair)
                 ],

@@ -45,7 +45,7 @@ def target(data: bytes) -> None:
     elif kind == 2:
         submit(as_arrived(body_of(choices, JOB_FIELDS)), choices)
     elif kind == 3:
-        check_body(dumped(body_of(choices, (*sorted(vlm_fields.FIELDS), "prompt"))))
+        check_body(dumped(body_of(choices, (*sorted(vlm_fields.REQUEST.keys), "prompt"))))
     elif kind == 4:
         chat(choices)
     else:

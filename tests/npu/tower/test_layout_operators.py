@@ -31,7 +31,7 @@ def test_the_check_finds_an_operator_without_a_kernel(torch_npu):
 
 
 def test_the_demos_model(torch_npu, plan):
-    names = {str(operator).removeprefix("aten.") for operator in plan.operators}
+    names = {str(step.operator).removeprefix("aten.") for step in plan.steps}
     assert len(names) > 40 and without_kernel(names) == set()
 
 
