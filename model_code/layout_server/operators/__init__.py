@@ -1,17 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Each operation of Paddle in PyTorch. Names and meanings are those of Paddle's ops.yaml."""
 
-from layout_server.operators import arithmetic, constants, images, indexing, layers, reductions, shapes
+from layout_server.operators import arithmetic, indexing, layers, shapes
 from layout_server.operators.call import Operator
 from paddle_program import operators
 
 TABLE: dict[str, Operator] = {
     **operators.TABLE,
-    **constants.TABLE,
     **arithmetic.TABLE,
-    **reductions.TABLE,
     **shapes.TABLE,
     **indexing.TABLE,
     **layers.TABLE,
-    **images.TABLE,
 }
