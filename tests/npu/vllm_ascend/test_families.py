@@ -68,7 +68,7 @@ def hunyuan_vl() -> torch.nn.Module:
     from vllm.model_executor.models.hunyuan_vision import HunYuanVisionTransformer
     from vllm.transformers_utils.configs.hunyuan_vl import HunYuanVLVisionConfig
 
-    from vlm_models.hunyuan_vl.embedding import PatchEmbed
+    from vlm_models.hunyuan_vl.model import PatchEmbed
 
     config = HunYuanVLVisionConfig(num_hidden_layers=1, out_hidden_size=64, max_image_size=512)
     tower = HunYuanVisionTransformer(config)
@@ -182,7 +182,7 @@ def test_each_replacement_is_vllm_ascends_own(layers, engine_config):
 
 def test_the_rotation_of_hunyuan_on_an_npu(platform):
     """Ours is made of PyTorch's operators, each of which has a kernel, and looks at no value from the host."""
-    from vlm_models.hunyuan_vl.rotation import XDRotation
+    from vlm_models.hunyuan_vl.model import XDRotation
 
     rotation = XDRotation(torch.randn(64, 128), [16, 16, 16, 16])
     positions = torch.randint(0, 64, (4, 9))[:, :7]

@@ -63,7 +63,7 @@ def hunyuan_vl(patches: pytest.MonkeyPatch) -> torch.nn.Module:
     from vllm.model_executor.models import hunyuan_v1
     from vllm.transformers_utils.configs.hunyuan_vl import HunYuanVLTextConfig
 
-    from vlm_models.hunyuan_vl.rotation import XDRotation
+    from vlm_models.hunyuan_vl.model import XDRotation
 
     patches.setattr(hunyuan_v1, "Attention", Causal)
     config: Any = HunYuanVLTextConfig(
