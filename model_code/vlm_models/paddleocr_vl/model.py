@@ -19,14 +19,26 @@ from vllm.sequence import IntermediateTensors
 
 from ..settings import in_int8
 from ..vllm_names import keeps_on_host
-from .config import PaddleOCRVLConfig
-from .language import build_language_model
+from .config import PaddleOCRVLConfig, PaddleOCRVLTextConfig
 from .multimodal import PaddleOCRVLDummyInputsBuilder, PaddleOCRVLMultiModalProcessor, PaddleOCRVLProcessingInfo
 from .passes import Grid
 from .positions import ImageSpan, mrope_positions
 from .processing import IMAGE_PROMPT
 from .projector import Projector
 from .vision import VisionModel
+
+
+def build_language_model(vllm_config: VllmConfig, config: PaddleOCRVLTextConfig, prefix: str) -> Ernie4_5ForCausalLM:
+    """vLLM's ERNIE-4.5 of ``config``'s sizes with PaddleOCR-VL's rotary embedding; weights by its own loader."""
+    text_config = vllm_config.with_hf_config(config, architectures=["Ernie4_5ForCausalLM"])
+    # vLLM's class sets the missing method in its constructor.
+    model = Ernie4_5ForCausalLM(vllm_config=text_config, prefix=prefix)  # type: ignore[abstract]
+    # ERNIE-4.5 turns neighbouring features as pairs; PaddleOCR-VL was trained with the halves of the head
+    # as pairs. vLLM's class sets the former after construction, so it is set back.
+    for layer in model.model.layers:
+        if not isinstance(layer, PPMissingLayer):
+            layer.self_attn.rotary_emb.is_neox_style = True
+    return model
 
 
 @MULTIMODAL_REGISTRY.register_processor(
