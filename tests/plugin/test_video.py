@@ -19,7 +19,7 @@ from vlm_models.media import DataUrlConnector
 from vlm_models.qwen2_vl.frame_pixels import frame_pixels
 from vlm_models.video.bounds import VideoBounds
 from vlm_models.video.decode import decode_frames, decode_video
-from vlm_models.video.sampling import frame_indices
+from vlm_models.video.reader import frame_indices
 
 BOUNDS = VideoBounds(patience=120)
 

@@ -9,6 +9,7 @@ strangers send, in C.
 from __future__ import annotations
 
 import json
+import math
 import os
 import resource
 import sys
@@ -21,9 +22,10 @@ from bounded_child import bound, bound_cpu, confine, end_with_parent
 from isolation import isolate
 
 from .bounds import VideoBounds
-from .sampling import frame_indices
 
 MATROSKA = b"\x1aE\xdf\xa3"  # and WebM
+PAIR = 2  # frames that share a token
+LEAST_FRAMES, MOST_FRAMES = 4, 768
 MEMORY_BYTES = 4 << 30  # address space, of which OpenCV and its libraries reserve a part
 
 
@@ -99,6 +101,21 @@ def read(data: bytes, bounds: VideoBounds, counted: int | None = None) -> tuple[
             place, number = next(wanted, (place, -1))
     facts = {"total_num_frames": total, "fps": fps, "duration": total / fps, "frames_indices": chosen}
     return frames, {**facts, "video_backend": "opencv", "do_sample_frames": False}
+
+
+def frame_indices(total: int, video_fps: float, fps: float, most: int = MOST_FRAMES) -> list[int]:
+    """Numbers of the frames that the model sees among ``total``, evenly spread, an even number of them where that is
+    possible: as transformers' own Qwen2VLVideoProcessor.sample_frames chooses them.
+
+    ``video_fps`` are the file's frames per second, ``fps`` the wanted ones.
+    """
+    if total < PAIR:
+        return list(range(total))
+    most = min(most, MOST_FRAMES, total) // PAIR * PAIR
+    count = min(max(total / video_fps * fps, LEAST_FRAMES), most) // PAIR * PAIR
+    step = total / max(count, PAIR)
+    # Through float32, as the reference's torch.arange is.
+    return (np.arange(math.ceil(total / step)) * step).astype(np.float32).astype(int).tolist()
 
 
 if __name__ == "__main__":
