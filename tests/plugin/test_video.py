@@ -16,7 +16,7 @@ from tests.plugin.chat import encode
 from tests.plugin.clips import clip, number_of
 from vlm_models import middleware
 from vlm_models.media import DataUrlConnector
-from vlm_models.qwen2_vl.frame_pixels import frame_pixels
+from vlm_models.qwen2_vl.model import frame_pixels
 from vlm_models.video.bounds import VideoBounds
 from vlm_models.video.decode import decode_frames, decode_video
 from vlm_models.video.reader import frame_indices
