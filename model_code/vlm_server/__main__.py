@@ -13,10 +13,10 @@ import sys
 import npu_smi
 from declared_settings import refuse_unknown
 from served_weights.manifest import verify
-from served_weights.vlm import find_vlm
+from served_weights.settings import WeightSettings
+from served_weights.vlm import VlmWeights, find_vlm, there
 from tool_errors import UsageError, with_place
 
-from .banner import choice, demo_banner
 from .command import GATE, build_command, build_environment, check_dtype, max_num_seqs
 from .die_memory import check_graphs_of_a_die, fit_to_die, share_of_a_replica
 from .host import Host
@@ -87,6 +87,29 @@ def main(arguments: list[str]) -> int:
     except UsageError as error:
         print(f"error: {with_place(str(error))}", file=sys.stderr)
     return 2
+
+
+def choice(weights: VlmWeights, settings: WeightSettings) -> str:
+    """One line: which model is served where VLM_MODEL is unset, and what else lies there or is newer."""
+    recommended = settings.catalog.recommended
+    others = [model.name for model in there(settings) if model != weights.model]
+    said = f"weights: {weights.model.name}, since VLM_MODEL is unset"
+    if others:
+        said += f"; {', '.join(others)} is there too, and older"
+    elif weights.model != recommended:
+        said += f"; {recommended.name} is newer (scripts/fetch_weights.sh hf)"
+    return said
+
+
+def demo_banner(weights: VlmWeights, settings: WeightSettings) -> str:
+    """A few lines that cannot be overlooked: demo weights, what they read, and where the published ones go."""
+    lines = (
+        "DEMO WEIGHTS are in use: a small model of the same architecture, made by this project.",
+        "It reads clean printed English. It is no substitute for the published PaddleOCR-VL.",
+        f"The published weights go to {settings.models_dir / settings.catalog.recommended.path}",
+    )
+    width = max(map(len, lines)) + 4
+    return "\n".join(("=" * width, *(f"  {line}" for line in lines), "=" * width))
 
 
 if __name__ == "__main__":

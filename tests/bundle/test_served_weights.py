@@ -26,7 +26,7 @@ from served_weights.vlm import find_vlm
 from tests.support.paths import ROOT
 from tests.support.weights import SAFETENSORS, make_weights
 from tool_errors import ServiceError, UsageError, WeightsError
-from vlm_server.banner import choice
+from vlm_server.__main__ import choice
 
 CLOSED = "http://127.0.0.1:9/v1"
 
