@@ -44,11 +44,9 @@ def main() -> None:
     if arguments.cases is None:
         return
     # First of all, since it sets what vLLM reads while it is imported.
-    from .engine import start  # isort: skip
+    from .engine import logits, start  # isort: skip
     import torch
     from safetensors.torch import save_file
-
-    from .logits import logits
 
     llm = start(arguments.model, arguments.dtype)
     results = {}
