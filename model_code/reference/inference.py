@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING
 from tool_errors import UsageError, run
 
 from . import prompts
-from .checkpoint import model_type
 from .device import DTYPES, Device, device_name, preferred
-from .families import FAMILIES, Family
+from .families import FAMILIES, Family, model_type
 
 if TYPE_CHECKING:
     from .cases import Case

@@ -23,8 +23,7 @@ from transformers.utils import logging as transformers_logging
 from tool_errors import UsageError
 
 from .cases import Case
-from .checkpoint import check_checkpoint
-from .families import FAMILIES, video_size
+from .families import FAMILIES, check_checkpoint, video_size
 from .library_errors import translate
 
 SMALL_HIDDEN_SIZE = 512

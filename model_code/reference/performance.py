@@ -138,7 +138,7 @@ def main() -> int:
         raise DeviceError(f"none of the devices is there: {', '.join(absent)}; name one that is, e.g. --devices cpu")
 
     from .cases import save_cases
-    from .checkpoint import check_checkpoint
+    from .families import check_checkpoint
 
     check_checkpoint(options.model_path)
     with tempfile.TemporaryDirectory(prefix="eval-performance-") as folder:

@@ -13,8 +13,7 @@ from served_weights.settings import WeightSettings
 from served_weights.vlm import recognised
 from tool_errors import UsageError
 
-from .checkpoint import model_type
-from .families import FAMILIES
+from .families import FAMILIES, model_type
 
 # The words the models were trained with; config/models.yaml says which version knows which (PaddleX 3.7.2).
 TASKS = {

@@ -18,8 +18,8 @@ from served_weights.settings import WeightSettings
 from served_weights.vlm import recognised
 from tool_errors import run
 
-from .checkpoint import check_checkpoint
 from .device import Device
+from .families import check_checkpoint
 from .prompts import Form
 
 

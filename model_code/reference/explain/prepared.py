@@ -18,8 +18,7 @@ from tool_errors import UsageError
 
 from .. import clips, pictures, prompts
 from ..cases import Case
-from ..checkpoint import model_type
-from ..families import FAMILIES, video_size
+from ..families import FAMILIES, model_type, video_size
 from ..inference import pixels_of
 from ..model import processed
 from .item import Item, Tower, grid_of
