@@ -65,14 +65,14 @@ def pixels_of(options: argparse.Namespace, family: Family, task: str = "") -> tu
 def cases_of(options: argparse.Namespace, files: list[Path]) -> list[tuple[str, Case]]:
     """(name, Case) of each conversation that the prompt and the image files make. Warns of what is a page, where the
     model reads blocks. Raises UsageError."""
-    from . import pictures
     from .cases import Case
+    from .media import doubled, read_image
 
     family = FAMILIES[model_type(options.model_path)]
     whole = options.task in family.pages
     limits = pixels_of(options, family, options.task)
     conversations = prompts.Form.of(options.model_path).split(text_of(options), len(files))
-    images = [pictures.doubled(pictures.read(path)) if whole else pictures.read(path) for path in files]
+    images = [doubled(read_image(path)) if whole else read_image(path) for path in files]
     for path, image in zip(files, images):
         height, width, _ = image.shape
         if family.of_blocks and not whole and width * height > limits[1]:
@@ -97,8 +97,8 @@ def text_of(options: argparse.Namespace) -> str:
 
 def video_cases(options: argparse.Namespace) -> list[tuple[str, Case]]:
     """(name, Case) of each video. Raises UsageError for a model that reads none."""
-    from . import clips
     from .cases import Case
+    from .media import read_video
 
     family = FAMILIES[model_type(options.model_path)]
     if family.video is None:
@@ -106,7 +106,7 @@ def video_cases(options: argparse.Namespace) -> list[tuple[str, Case]]:
     limits = pixels_of(options, family)
     prompt = prompts.Form.of(options.model_path).complete(family.video + text_of(options))
     return [
-        (file.name, Case(prompt, [], *limits, videos=[clips.read(file, options.fps, options.frames)[0]]))
+        (file.name, Case(prompt, [], *limits, videos=[read_video(file, options.fps, options.frames)[0]]))
         for file in options.video
     ]
 

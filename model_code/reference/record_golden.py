@@ -35,15 +35,15 @@ def main() -> int:
     import torch
     import transformers
 
-    from . import pictures
     from .cases import Case
+    from .media import read_image
     from .model import ReferenceModel
 
     model = ReferenceModel(options.model_path, Device("cpu"), "float32")
     recorded = []
     ((prompt, _),) = Form.of(options.model_path).split(question.prompt, 1)
     for path in blocks():
-        case = Case(prompt, [pictures.read(path)], question.min_pixels, question.max_pixels)
+        case = Case(prompt, [read_image(path)], question.min_pixels, question.max_pixels)
         case.answer = model.generate(case, MAX_NEW_TOKENS)
         result = model.logits(case)
         count = len(case.answer)

@@ -3,8 +3,8 @@
 
 from __future__ import annotations
 
-from reference import pictures
 from reference.cases import Case
+from reference.media import read_image
 from tests.support.paths import GOLDEN
 
 PROMPT = "<|begin_of_sentence|>User: <|IMAGE_START|><|IMAGE_PLACEHOLDER|><|IMAGE_END|>OCR:\nAssistant: "
@@ -12,4 +12,4 @@ PROMPT = "<|begin_of_sentence|>User: <|IMAGE_START|><|IMAGE_PLACEHOLDER|><|IMAGE
 
 def case(answer: list[int] | None = None) -> Case:
     """The golden title as a case."""
-    return Case(PROMPT, [pictures.read(GOLDEN / "title.png")], answer=answer or [])
+    return Case(PROMPT, [read_image(GOLDEN / "title.png")], answer=answer or [])

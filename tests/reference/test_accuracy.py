@@ -124,11 +124,11 @@ def test_swapped_images(evaluate, demo, broken, two_lines):
 
 
 def _case(path: Path):
-    from reference import pictures
     from reference.cases import Case
+    from reference.media import read_image
     from tests.reference.golden import PROMPT
 
-    return Case(PROMPT, [pictures.read(path)])
+    return Case(PROMPT, [read_image(path)])
 
 
 def test_float16_overflow(evaluate, demo, tmp_path):

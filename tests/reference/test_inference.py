@@ -13,8 +13,9 @@ import torch
 from PIL import Image
 
 from random_checkpoints import make
-from reference import inference, pictures
+from reference import inference
 from reference.device import Device
+from reference.media import read_image
 from tests.reference.golden import case
 from tests.support.paths import GOLDEN, ROOT
 
@@ -122,17 +123,17 @@ def test_weights_that_are_not_whole(tool, demo, capsys, tmp_path):
 
 def test_pictures_of_every_kind(tmp_path):
     Image.new("RGBA", (4, 2), (255, 0, 0, 0)).save(tmp_path / "clear.png")
-    assert (pictures.read(tmp_path / "clear.png") == 255).all(), "transparency is white paper"
+    assert (read_image(tmp_path / "clear.png") == 255).all(), "transparency is white paper"
     upright = Image.new("L", (4, 2))
     exif = upright.getexif()
     exif[0x0112] = 6
     exif[0x0110] = "a camera"
     # The camera's tag as the resolution's, which is no text.
     upright.save(tmp_path / "turned.jpg", exif=exif.tobytes().replace(b"\x01\x10\x00\x02", b"\x01\x1a\x00\x02"))
-    assert pictures.read(tmp_path / "turned.jpg").shape == (4, 2, 3)
+    assert read_image(tmp_path / "turned.jpg").shape == (4, 2, 3)
     grey = np.linspace(0, 65535, 256, dtype=np.uint16).reshape(16, 16)  # steps of 257
     Image.fromarray(grey).save(tmp_path / "deep.png")
-    assert (pictures.read(tmp_path / "deep.png")[..., 0] == np.arange(256).reshape(16, 16)).all(), "16 bits are scaled"
+    assert (read_image(tmp_path / "deep.png")[..., 0] == np.arange(256).reshape(16, 16)).all(), "16 bits are scaled"
 
 
 @pytest.mark.long

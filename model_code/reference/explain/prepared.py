@@ -16,10 +16,11 @@ from transformers.utils import logging as transformers_logging
 
 from tool_errors import UsageError
 
-from .. import clips, pictures, prompts
+from .. import prompts
 from ..cases import Case
 from ..families import FAMILIES, model_type, video_size
 from ..inference import pixels_of
+from ..media import read_image, read_video
 from ..model import processed
 from .item import Item, Tower, grid_of
 from .positions import AXES, position_ids, spans
@@ -51,7 +52,7 @@ class Prepared:
         config = AutoConfig.from_pretrained(options.model)
         tokenizer = AutoTokenizer.from_pretrained(options.model)
         read = [
-            clips.read(file, options.fps, options.frames)[0] if video else pictures.read(file)
+            read_video(file, options.fps, options.frames)[0] if video else read_image(file)
             for file, video in zip(options.files, are_videos, strict=True)
         ]
         media = "".join(str(family.video) if video else family.image for video in are_videos)

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Image files as arrays, and back as PNG."""
+"""Files of images and videos as arrays of pixels, and an image back as PNG."""
 
 from __future__ import annotations
 
 import io
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from PIL import Image, UnidentifiedImageError
@@ -12,8 +13,10 @@ from PIL import Image, UnidentifiedImageError
 from tool_errors import UsageError
 from upright import upright
 
+MAX_PIXELS = 200_000_000  # of a video's chosen frames together: 0.6 GB
 
-def read(path: Path) -> np.ndarray:
+
+def read_image(path: Path) -> np.ndarray:
     """[height, width, 3] uint8, upright, transparency on white ground. Raises UsageError for what is no image."""
     try:
         with Image.open(path) as file:
@@ -53,3 +56,34 @@ def png(image: np.ndarray) -> bytes:
     buffer = io.BytesIO()
     Image.fromarray(image).save(buffer, "PNG")
     return buffer.getvalue()
+
+
+def read_video(path: Path, fps: float, max_frames: int) -> tuple[np.ndarray, dict[str, Any]]:
+    """Frames [frames, height, width, 3] uint8 that Qwen2-VL's processor chooses, and facts on the file.
+
+    The facts are ``total`` frames, ``fps``, and the numbers of the ``chosen`` frames. Raises UsageError.
+    """
+    import cv2
+    from transformers import Qwen2VLVideoProcessor
+    from transformers.video_utils import VideoMetadata
+
+    if not path.is_file():
+        raise UsageError(f"{path}: no such file")
+    video = cv2.VideoCapture(str(path), cv2.CAP_FFMPEG)
+    total, rate = int(video.get(cv2.CAP_PROP_FRAME_COUNT)), video.get(cv2.CAP_PROP_FPS)
+    if not video.isOpened() or total < 2 or rate <= 0:
+        raise UsageError(f"{path}: is no video that can be read, or has fewer than two frames")
+    about = VideoMetadata(total_num_frames=total, fps=rate, duration=total / rate)
+    chosen = Qwen2VLVideoProcessor().sample_frames(about, fps=fps, max_frames=max_frames).tolist()
+    size = video.get(cv2.CAP_PROP_FRAME_WIDTH) * video.get(cv2.CAP_PROP_FRAME_HEIGHT)
+    if size * len(chosen) > MAX_PIXELS:
+        raise UsageError(
+            f"{path}: {len(chosen)} frames have more than {MAX_PIXELS} pixels together; give fewer --frames"
+        )
+    wanted, frames = set(chosen), []
+    for index in range(chosen[-1] + 1):
+        if not video.grab():
+            raise UsageError(f"{path}: frame {index} of {total} cannot be read; the file is cut off or damaged")
+        if index in wanted:
+            frames.append(cv2.cvtColor(video.retrieve()[1], cv2.COLOR_BGR2RGB))
+    return np.stack(frames), {"total": total, "fps": rate, "chosen": chosen}
