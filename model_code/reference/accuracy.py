@@ -11,12 +11,14 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from selftest.server import Server
+from selftest.server import Answer, Server
+from served_weights.question import Question
 from tool_errors import FAILED, UsageError, run
 
 from . import report
 from .device import DTYPES, Device, device_name
 from .inference import add_prompt_options, cases_of
+from .prompts import Form
 from .verdict import Thresholds, Verdict, Worst
 
 if TYPE_CHECKING:
@@ -146,8 +148,6 @@ def compare_served(
 ) -> Verdict:
     """Ask the server, then the baseline for the same tokens."""
     from . import metrics, verdict
-    from .prompts import Form
-    from .served import answer as served_answer
 
     form = Form.of(options.model_path)
     judged = Verdict(served=True)
@@ -181,6 +181,17 @@ def compare_served(
             ]
         )
     return judged
+
+
+def served_answer(server: Server, case: Case, form: Form, max_new_tokens: int) -> Answer:
+    """The server's greedy answer. Raises UsageError unless ``case.prompt`` has the chat's form, which the server
+    builds."""
+    from .media import png
+
+    # As PNG, so that the server has our pixels.
+    images = [png(image) for image in case.images]
+    question = Question(form.question(case.prompt, len(images)), case.min_pixels, case.max_pixels)
+    return server.ask(images, question, max_new_tokens)
 
 
 def where(position: int, ids: list[int], image_token: int, answer: int) -> str:
