@@ -18,7 +18,7 @@ import torch
 from bundle.environments.cuda import FOLDER
 from reference import inference, performance, timing
 from reference.device import Device, available, device_name, preferred
-from reference.library_errors import translate
+from reference.model import translate
 from tool_errors import DeviceError, EnvironmentSetupError, UsageError
 
 IMPORT_FAILURES = {
