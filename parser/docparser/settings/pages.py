@@ -64,8 +64,8 @@ class PageSettings(SettingsGroup):
     page_timeout_s: float = Field(
         default=900.0,
         gt=0,
-        description="Longest time that a page may take to its first block that the VLM has read, and from each to the "
-        "next. A page that is read whole may take so long once its turn has come.",
+        description="Longest time in which the VLM reads no block of a page; a page that goes on may take longer. A "
+        "page that is read whole may take so long once its turn has come.",
     )
     render_timeout_s: float = Field(
         default=20.0, gt=0, le=3600, description="Most CPU time for making pixels of one page, or opening a document."
