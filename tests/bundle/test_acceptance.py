@@ -606,7 +606,7 @@ def test_ctrl_c_keeps_what_there_is(
     steps = [Step("one", "x", found), Step("two", "x", interrupted), Step("three", "x", found)]
     monkeypatch.setattr(acceptance, "STEPS", steps)
     assert acceptance.main(["--out", str(tmp_path / "a.tar.gz")]) == 130
-    assert "NOT ACCEPTED: 1 pass, 1 FAIL" in capsys.readouterr().out
+    assert "NOT ACCEPTED: 1 pass, 1 fail" in capsys.readouterr().out
     with tarfile.open(tmp_path / "a.tar.gz") as archive:
         names = {name.partition("/")[2] for name in archive.getnames()}
     assert names == {"raw/01-one/a.txt", "raw/02-two/b.txt", "report.md", "report.json"}
