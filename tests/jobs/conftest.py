@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fixtures: processes that end with the test, or with its module."""
+"""Fixtures: processes that end with the test, or with its module; places and job services that no process runs."""
 
 from __future__ import annotations
 
@@ -7,11 +7,13 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from prometheus_client import CollectorRegistry
 
 from tests.support import postgres as postgresql
 from tests.support import s3 as buckets
 from tests.support import swift as swift_servers
 from tests.support.job_place import DATABASES, Place, places
+from tests.support.job_service import Made, services
 from tests.support.jobs import JobsParser, Start, VlmProcess
 from tests.support.lent import lend
 from tests.support.postgres import PostgresServer
@@ -59,6 +61,17 @@ def open_place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Calla
     url = request.getfixturevalue("url") if "postgresql" in request.param else ""
     storage = request.getfixturevalue("bucket") if "bucket" in request.param else ""
     yield from places(tmp_path, url, storage)
+
+
+@pytest.fixture
+def registry() -> CollectorRegistry:
+    return CollectorRegistry()
+
+
+@pytest.fixture
+def make_service(tmp_path: Path, registry: CollectorRegistry) -> Iterator[Made]:
+    """Makes job services without HTTP over one data directory; what they count is in ``registry``."""
+    yield from services(tmp_path, registry)
 
 
 @pytest.fixture

@@ -29,9 +29,9 @@ from docparser.jobs.storage.transaction import Database
 from docparser.parsing.fair_queue import Flow
 from docparser.parsing.result import PageOutcome
 from docparser.worker.messages import ParsedPage
-from tests.jobs.test_suspects import SimulatedService, runner_of
 from tests.support.job_place import Place
 from tests.support.off_the_loop import off_the_loop
+from tests.support.simulated_parse_service import SimulatedService, runner_of
 from tests.support.wait import WAIT_S, wait_for
 
 FAILED: NotedBlock = {"block_id": 1, "kind": "failed", "message": "engine dead"}
