@@ -15,14 +15,19 @@ import os
 import re
 import shutil
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from bundle.compose import dies, project
+from bundle.compose import dies, images, project, upgrade
 from tests.support.paths import ROOT
+
+SAMPLES = ROOT / "tests/data/npu-smi"
+IMAGE = images.vlm("a3", "0.11.1")
+# The halves of 16 dies.
+FIRST, SECOND = list(range(8)), list(range(8, 16))
 
 
 class SimulatedDies:
@@ -205,3 +210,26 @@ def answer(state: dict[str, Any], words: list[str], values: Mapping[str, str], f
         case _:
             pass
     return 0
+
+
+def table(numbers: Iterable[int]) -> str:
+    """What `npu-smi info` prints for these dies of an A3, in the form of tests/data/npu-smi/a3.txt."""
+    lines = (SAMPLES / "a3.txt").read_text().splitlines(keepends=True)
+    rows = (
+        f"| {number // 2:<5} Ascend910           | OK            | 166.5       38                0    / 0       |\n"
+        f"| {number % 2:<5} {number:<19} | 0000:9D:00.0  | 0           0    / 0          3131 / 65536         |\n"
+        for number in numbers
+    )
+    return "".join((*lines[:6], *rows, lines[5]))
+
+
+def without(folder: Path, gone: int) -> None:
+    """Let a die of the node in ``folder`` be gone: its device file, and its line in npu-smi."""
+    (folder / f"dev/davinci{gone}").unlink()
+    (folder / "info").write_text(table(number for number in range(16) if number != gone))
+
+
+def settings(node: SimulatedDies, monkeypatch: pytest.MonkeyPatch, **values: str) -> None:
+    """What .env says from now on."""
+    node.change(env=values)
+    monkeypatch.setattr(upgrade, "VALUES", values)
