@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from corpus.job import Job
 from tests.support import s3 as buckets
 from tests.support import swift as swift_servers
 from tests.support.lent import lend
@@ -48,6 +49,12 @@ def parse(tmp_path: Path, vlms: list[SimulatedVlm]) -> Parse:
         return call("parse_corpus.py", source, "--out", out, "--cpus", 2, *servers, *words, cwd=tmp_path, env=env)
 
     return run
+
+
+@pytest.fixture
+def job(tmp_path: Path) -> Job:
+    (tmp_path / "in").mkdir()
+    return Job(str(tmp_path / "in"), str(tmp_path / "out"), ("http://a/v1",), {}, {}, ("md",), {}, False, 2, 5.0, 1)
 
 
 def asked(vlms: list[SimulatedVlm]) -> int:

@@ -50,3 +50,22 @@ def test_what_earlier_runs_have_left_counts_too(
     progress = Progress(1, 10, {}, io.StringIO())
     progress.ended(10, aside=False, missing=missing, incomplete=0)
     assert driver._complete(progress, Todo([], 30, incomplete, aside)) == complete
+
+
+def test_the_rate_is_of_the_last_minute(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [0.0]
+    monkeypatch.setattr("corpus.progress.time.monotonic", lambda: now[0])
+    said = io.StringIO()
+    counts = Progress(3, 100, {"done": 0}, said)
+    for second, pages in ((50, 100), (55, 0), (100, 30), (109, 3)):
+        now[0] = second
+        counts.read(pages)
+    lines = said.getvalue().splitlines()
+    # After the first one, a line each ten seconds.
+    assert [line.split(", ")[2] for line in lines] == ["2.00 pages/s", "0.60 pages/s"]
+    counts.ended(60, aside=False, missing=2, incomplete=1)
+    counts.ended(40, aside=True, missing=0, incomplete=0)
+    assert counts.line().startswith("2 of 3 documents, 133 pages") and counts.line().endswith("; 1 set aside")
+    now[0] = 133
+    assert "1 of 3 documents done, 1 set aside, 0 done earlier" in counts.summary()
+    assert counts.summary().endswith("(1.00 a second), 2 missing, 1 incomplete.")
