@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-pytest.register_assert_rewrite("tests.support")
+pytest.register_assert_rewrite("tests.support", "tests.images", "tests.npu")
 
 from tests.support.system_packages import refuse_unnamed_programs  # noqa: E402  after the line above
 

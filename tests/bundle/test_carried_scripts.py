@@ -17,11 +17,11 @@ import pytest
 from bundle import origin
 from bundle.environments.setup import ENVIRONMENTS
 from bundle.offline import contents
-from tests.bundle.test_rooms import imported_modules, modules
 from tests.support.docs import blocks
 from tests.support.kubernetes import build
 from tests.support.namespaces import ISOLATED, works
 from tests.support.paths import ROOT
+from tests.support.tree import imported_modules, modules
 
 CARRIED = {path.relative_to(ROOT) for path in contents.tree_files()}
 SCRIPTS = sorted(path for path in CARRIED if path.parent == Path("scripts") and path.suffix in (".sh", ".py"))

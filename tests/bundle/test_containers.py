@@ -23,17 +23,9 @@ import npu_smi
 from container import balancer, layout, metrics, replica, replicas, supervisord, take_half, watchdog
 from tests.support.paths import ROOT
 from tests.support.processes import child_environment
+from tests.support.recorded_npu_smi import SAMPLES, devices
 from tests.support.simulated_http import JsonHandler, SimulatedServer
 from tool_errors import UsageError
-
-SAMPLES = ROOT / "tests/data/npu-smi"
-
-
-def devices(folder: Path, *numbers: int) -> Path:
-    """A simulated /dev with the files of these dies."""
-    for name in ("davinci_manager", *(f"davinci{number}" for number in numbers)):
-        (folder / name).touch()
-    return folder
 
 
 def test_one_replica_for_each_die(tmp_path: Path):

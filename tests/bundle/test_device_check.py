@@ -14,18 +14,9 @@ import pytest
 import npu_smi
 from container import vlm
 from tests.support.paths import ROOT
+from tests.support.recorded_npu_smi import FAILURES, SAMPLES
 from tool_errors import DeviceError, UsageError
 
-SAMPLES = ROOT / "tests/data/npu-smi"
-# Recorded and written failures -> what is said of them.
-FAILURES = {
-    "fails-8020": "another container holds the dies (-8020)",
-    "fails-8005": "the driver does not let this process in (-8005)",
-    "fails-8005-user": "the driver does not let this process in (-8005)",
-    "fails-9005": "the driver's files here are not the node's (-9005)",
-    "fails-library": "npu-smi lacks the driver's libraries",
-    "fails-empty": "npu-smi info ended with status 1: | Chip  Phy-ID",
-}
 Program = Callable[[str], None]
 
 

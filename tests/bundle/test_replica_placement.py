@@ -17,8 +17,8 @@ import npu_smi
 import thread_pools
 from container import cores, folders, replica, replicas, status
 from health_probe import Probe
-from tests.bundle.test_containers import SAMPLES, devices
 from tests.support.paths import ROOT
+from tests.support.recorded_npu_smi import SAMPLES, devices
 from tool_errors import UsageError
 
 ASCEND = {"HARDWARE": "ascend", "VLM_REPLICAS": "16"}

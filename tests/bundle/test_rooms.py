@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import functools
 import graphlib
 import re
 import subprocess
@@ -14,8 +13,9 @@ import pytest
 
 from tests.support.imports import defined, module_name, module_of
 from tests.support.imports import imports as read_imports
+from tests.support.paths import ROOT
+from tests.support.tree import imported_modules, imports, modules, tracked
 
-ROOT = Path(__file__).resolve().parents[2]
 # Package -> the packages of this tree that it may import. `common` and `workshop` are everything in those folders.
 # `docparser` has a test of its own for the walls inside it.
 PACKAGES = {
@@ -71,28 +71,8 @@ LIBRARIES = {
     "common/served_weights/catalog.py": {"yaml"},
 }
 
-# The innermost first.
-FOLDERS = ("common", "operations", "model_code", "parser", "workshop/benchmarks", "workshop")
 # What a node runs, and what its images are made of.
 SHIPPED = ("common", "config", "deploy", "model_code", "operations", "parser", "scripts")
-
-
-@functools.cache
-def tracked() -> tuple[Path, ...]:
-    """Every Python file of the tree, relative to its root."""
-    words = ["git", "ls-files", "-co", "--exclude-standard", "*.py"]
-    listed = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=True).stdout.splitlines()
-    return tuple(path for path in map(Path, listed) if (ROOT / path).is_file())
-
-
-@functools.cache
-def modules() -> dict[str, Path]:
-    """Every module of the source folders by its dotted name."""
-    found = {}
-    for path in tracked():
-        if folder := next((folder for folder in FOLDERS if path.is_relative_to(folder)), None):
-            found[module_name(path.relative_to(folder))] = path
-    return found
 
 
 def package(name: str) -> str | None:
@@ -102,17 +82,6 @@ def package(name: str) -> str | None:
         return top
     path = next((path for module, path in modules().items() if module.partition(".")[0] == top), None)
     return path.parts[0] if path and path.parts[0] in PACKAGES else None
-
-
-@functools.cache
-def imports(name: str) -> frozenset[str]:
-    """The dotted names that a module of this tree imports."""
-    return read_imports(ROOT / modules()[name], name)
-
-
-def imported_modules(name: str) -> set[str]:
-    """The modules of this tree that a module imports."""
-    return {found for dotted in imports(name) if (found := module_of(dotted, modules())) and found != name}
 
 
 def room(name: str) -> str:

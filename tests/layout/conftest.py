@@ -4,8 +4,6 @@ boxes on drawn pages. Each is made once for all tests."""
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,20 +13,12 @@ import pytest
 
 from demo_training.layout.measure import load
 from demo_training.pages.documents import draw_page
+from tests.layout.compared import published_shape
 from tests.support.layout_server import DEMO
-from tests.support.processes import child_environment
 
 FIRST_SEED = 4_200_000
 # Of a page: its pixels [height, width, 3] in the order BGR, and the boxes that Paddle finds.
 Drawn = tuple[np.ndarray, list[dict[str, Any]]]
-
-
-def published_shape(folder: Path, *options: str) -> Path:
-    """A model of the published architecture with random weights."""
-    command = [sys.executable, "-m", "demo_training.layout.published_shape", str(folder), *options]
-    made = subprocess.run(command, env=child_environment(), capture_output=True, text=True)
-    assert made.returncode == 0, made.stderr
-    return folder
 
 
 @pytest.fixture(scope="session")

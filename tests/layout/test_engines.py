@@ -17,7 +17,7 @@ from docparser.layout.conversion import check, convert
 from docparser.layout.graph import GRAPH, Engine
 from docparser.page.layout_model import predictor
 from paddle_program.program import model_files, read_program
-from tests.layout.conftest import published_shape
+from tests.layout.compared import iou, published_shape
 from tests.support.layout_server import DEMO
 
 PAGES = int(os.environ.get("LAYOUT_PAGES", "12"))
@@ -29,15 +29,6 @@ def openvino(tmp_path_factory) -> Any:
     out = tmp_path_factory.mktemp("graph")
     convert(DEMO, out)
     return predictor("PP-DocLayoutV2", DEMO, Engine(out / GRAPH), {}, **configured())
-
-
-def iou(one: list[float], other: list[float]) -> float:
-    """Intersection over union of two boxes, x1, y1, x2, y2."""
-    width = min(one[2], other[2]) - max(one[0], other[0])
-    height = min(one[3], other[3]) - max(one[1], other[1])
-    shared = max(width, 0) * max(height, 0)
-    area = sum((box[2] - box[0]) * (box[3] - box[1]) for box in (one, other))
-    return shared / (area - shared)
 
 
 def test_the_same_boxes_on_drawn_pages(openvino, paddle, drawn):

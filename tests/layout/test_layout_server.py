@@ -17,8 +17,8 @@ from docparser.layout.conversion import _difference, decisions, draw_page
 from docparser.layout.served import LayoutServer
 from docparser.page.layout_model import predictor
 from paddle_program.program import model_checksum, model_files, read_program
-from tests.layout.test_engines import iou
-from tests.parser.layout.test_in_torch import in_both
+from tests.layout.compared import iou
+from tests.support.in_torch import in_both
 from tests.support.layout_server import DEMO, LayoutServerProcess
 from tests.support.published_operators import PUBLISHED
 

@@ -62,3 +62,14 @@ def one_rank(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
         yield
         destroy_model_parallel()
         destroy_distributed_environment()
+
+
+@pytest.fixture
+def small_passes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Passes of the tower's that a CPU attends to at once, of which rows are compared as of large ones."""
+    from vlm_server.die_check import shapes
+
+    sizes = {shapes.PAGE: (200,), shapes.CROPS: (60, 4, 130), shapes.MANY: shapes.PASSES[shapes.MANY][:8]}
+    for name, lengths in sizes.items():
+        monkeypatch.setitem(shapes.PASSES, name, lengths)
+    monkeypatch.setattr(shapes, "SCORES", 1 << 14)

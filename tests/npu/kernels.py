@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which of torch's operators the real torch_npu has a kernel of its own for.
+"""Which operators are called, and which of torch's the real torch_npu has a kernel of its own for.
 
 For an operator without one torch_npu copies to the host, computes there and copies back; the device waits meanwhile.
 """
@@ -7,8 +7,10 @@ For an operator without one torch_npu copies to the host, computes there and cop
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
 
 #: They only say where a tensor's values lie, so no kernel of a device runs.
 VIEWS = set(
@@ -17,6 +19,8 @@ VIEWS = set(
 )
 #: torch makes them of others that are in the plan: views and a copy.
 COMPOSITE = {"pixel_unshuffle"}
+#: A CPU's, for attention; on an NPU torch_npu has its own behind scaled_dot_product_attention.
+ATTENTION = {"_scaled_dot_product_flash_attention_for_cpu.default"}
 
 
 def has_kernel(name: str) -> bool:
@@ -34,3 +38,19 @@ def has_kernel(name: str) -> bool:
 
 def without_kernel(names: Iterable[str]) -> set[str]:
     return {name for name in names if name.partition(".")[0] not in VIEWS | COMPOSITE and not has_kernel(name)}
+
+
+class Recorded(TorchDispatchMode):
+    """Names of the operators that are called, by namespace."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.names: set[str] = set()
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        self.names.add(str(func).replace(".", "::", 1))
+        return func(*args, **(kwargs or {}))
+
+    def of(self, namespace: str) -> set[str]:
+        head = f"{namespace}::"
+        return {name.removeprefix(head) for name in self.names if name.startswith(head)}

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 import logging
 from unittest import mock
 
@@ -16,51 +15,16 @@ from fastapi import Request
 from prometheus_client import generate_latest
 
 from docparser import traces
-from docparser.clients.allowance import Allowance, ClientMetrics
-from docparser.clients.audit import AuditLog
 from docparser.clients.key_ring import KeyRing
 from docparser.clients.keys import digest
-from docparser.clients.origins import Origins
-from docparser.clients.usage import SqliteUsage, UsageLedger
 from docparser.errors import NotReady
-from docparser.http.admission import Admission, cors, shown_path
-from docparser.http.gate import Gate, TracedRequests, client_of, holder_of
+from docparser.http.admission import cors, shown_path
+from docparser.http.gate import TracedRequests, client_of, holder_of
 from docparser.http.openapi import HEADERS
 from docparser.logs import request_id
-from docparser.parsing.metrics import Metrics
-from docparser.parsing.pool import WorkerPool
-from docparser.parsing.scheduler import PageScheduler
 from docparser.settings import Settings
+from tests.parser.gate import ENTRY, KEY, ask, client, gated
 from tests.support.wait import WAIT_S
-
-KEY = "a-key-of-the-operator"
-ENTRY = f"sha256:{digest(KEY)}"
-
-
-def gated(settings: Settings, app=None) -> Gate:
-    async def echo(scope, receive, send):
-        body = json.dumps(scope["state"]["key_id"]).encode()
-        await send({"type": "http.response.start", "status": 200, "headers": []})
-        await send({"type": "http.response.body", "body": body})
-
-    pool = WorkerPool(settings)
-    metrics = Metrics(pool, PageScheduler(settings, pool))
-    ring, by_client = KeyRing.of(settings), ClientMetrics(metrics.registry)
-    allowance = Allowance(ring, UsageLedger(SqliteUsage(settings.data_dir / "usage.sqlite3")), by_client)
-    admission = Admission(ring, Origins.of(settings), allowance, AuditLog("off"), by_client)
-    return Gate(app or echo, settings=settings, admission=admission, metrics=metrics)
-
-
-def client(gate: Gate | TracedRequests) -> httpx.AsyncClient:
-    return httpx.AsyncClient(transport=httpx.ASGITransport(gate), base_url="http://127.0.0.1:8080")
-
-
-def ask(gate: Gate | TracedRequests, method: str, path: str, **headers: str) -> httpx.Response:
-    async def run():
-        async with client(gate) as http:
-            return await http.request(method, path, headers=headers)
-
-    return asyncio.run(run())
 
 
 class TestKeys:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from PIL import Image, ImageDraw
 
-from tests.parser.test_own_text import DOCUMENT, TITLE, WORDS
+from tests.parser.born_digital import DOCUMENT, TITLE, WORDS
 from tests.support import samples
 from tests.support.fonts import font
 from tests.support.simulated_vlm import prompt_of

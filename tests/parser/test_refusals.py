@@ -19,7 +19,7 @@ from docparser.errors import RequestTimeout
 from docparser.http import answers, bodies
 from docparser.http.errors import extras, fields_of, status_of
 from docparser.settings import Settings
-from tests.parser.test_gate import ENTRY, KEY, ask, gated
+from tests.parser.gate import ENTRY, KEY, ask, gated
 from tool_errors import SETTINGS_PLACE
 
 JOBS, CHAT = "/api/v2/ocr/jobs", "/v1/chat/completions"

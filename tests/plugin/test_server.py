@@ -11,18 +11,12 @@ from typing import Any
 import httpx
 import numpy as np
 import pytest
-from PIL import Image, ImageDraw
+from PIL import Image
 
 from tests.plugin.chat import MODEL, body, encode, image_part, send, text_part
+from tests.plugin.drawings import page
 from tests.plugin.programs import LIMIT_S
 from vlm_models.settings import DEFAULT_MEGAPIXELS
-
-
-def page(width: int = 300, height: int = 60, mode: str = "RGB") -> Image.Image:
-    """A line of text."""
-    image = Image.new("RGB", (width, height), "white")
-    ImageDraw.Draw(image).text((8, height // 3), "Hello 42", fill="black")
-    return image.convert(mode)
 
 
 def sixteen_bit() -> bytes:

@@ -15,9 +15,9 @@ import pytest
 
 from tests.plugin.chat import body, encode, image_part, send, text_part
 from tests.plugin.checkpoints import name_version
+from tests.plugin.drawings import page
 from tests.plugin.families import Conversation
 from tests.plugin.family_checkpoints import NEW_TOKENS, Checkpoint, Made, check_greedy, starting
-from tests.plugin.test_server import page
 from tests.support.parser_process import ParserProcess, running_service, simulated_layout
 from tests.support.paths import DATA, ROOT, python_of
 from tests.support.simulated_layout import V3

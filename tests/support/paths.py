@@ -8,6 +8,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 DATA = ROOT / "tests/data"
+LETTER = DATA / "letter.png"
 MODEL_CODE = ROOT / "model_code"
 DEMO_MODELS = ROOT / "models/demo"
 DEMO_VLM = DEMO_MODELS / "PaddleOCR-VL"

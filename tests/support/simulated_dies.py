@@ -23,8 +23,8 @@ import pytest
 
 from bundle.compose import dies, images, project, upgrade
 from tests.support.paths import ROOT
+from tests.support.recorded_npu_smi import SAMPLES
 
-SAMPLES = ROOT / "tests/data/npu-smi"
 IMAGE = images.vlm("a3", "0.11.1")
 # The halves of 16 dies.
 FIRST, SECOND = list(range(8)), list(range(8, 16))

@@ -54,7 +54,7 @@ SHOW = """async (blocks) => {
     const inside = [...root.querySelectorAll("*")].map((element) => element.localName);
     return [[...root.children].map((element) => [Number(element.dataset.block), element.textContent]), inside];
 }"""
-PRINTED = """from tests.jobs.test_printed_text import labelled
+PRINTED = """from tests.support.printed_texts import labelled
 answer = labelled()
 """
 

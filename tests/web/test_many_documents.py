@@ -6,27 +6,17 @@ from __future__ import annotations
 import datetime
 import json
 import re
-import shutil
 import statistics
 import time
 import zipfile
-from pathlib import Path
 
 import pytest
 from playwright.sync_api import Page, Request, expect
 
+from tests.web.copies import copies
 from tests.web.pages import WAIT_MS
 
 COUNT = 45
-
-
-def copies(file, folder: Path, count: int) -> list[str]:
-    """One document under several names."""
-    folder.mkdir(parents=True)
-    names = [folder / f"scan_{number:02}.pdf" for number in range(1, count + 1)]
-    for name in names:
-        shutil.copyfile(file(), name)
-    return [str(name) for name in names]
 
 
 def all_are_sent(page: Page) -> None:

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 from playwright.sync_api import Page, Route, expect
 
+from tests.web.copies import copies
 from tests.web.pages import HURRY, WAIT_MS
-from tests.web.test_many_documents import copies
 
 SUBMIT = "**/api/v2/ocr/jobs"
 SERVICE = re.compile("/api/v2/|/capacity$|/capabilities$")

@@ -12,8 +12,8 @@ from playwright.sync_api import Page, Route, expect
 
 from tests.support.paths import ROOT
 from tests.web.conftest import Site
+from tests.web.copies import copies
 from tests.web.pages import HURRY
-from tests.web.test_many_documents import copies
 
 SUBMIT = "**/api/v2/ocr/jobs"
 FULL = {"code": 503, "msg": "The disk has no room."}

@@ -12,10 +12,7 @@ from bundle.preflight.__main__ import findings
 from bundle.preflight.machine import Finding, Machine
 from npu_smi import DRIVER_DEVICES, Answer
 from served_weights import layout, manifest
-from tests.support.paths import ROOT
-
-SAMPLES = ROOT / "tests/data/npu-smi"
-
+from tests.support.recorded_npu_smi import SAMPLES
 
 FILES = {
     "/etc/os-release": 'PRETTY_NAME="openEuler 22.03 (LTS-SP4)"\n',

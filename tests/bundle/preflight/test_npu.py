@@ -18,8 +18,8 @@ from bundle.preflight.__main__ import findings, show
 from bundle.preflight.machine import Finding
 from container import replicas
 from npu_smi import Answer
-from tests.bundle.preflight.node import SAMPLES, Node, by_check, on_cards
-from tests.bundle.test_device_check import FAILURES
+from tests.bundle.preflight.node import Node, by_check, on_cards
+from tests.support.recorded_npu_smi import FAILURES, SAMPLES
 from tool_errors import UsageError
 
 

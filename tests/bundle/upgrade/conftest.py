@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from bundle.compose import dies, upgrade
-from tests.support.simulated_dies import IMAGE, SAMPLES, SimulatedDies, table
+from tests.support.recorded_npu_smi import SAMPLES
+from tests.support.simulated_dies import IMAGE, SimulatedDies, table
 
 
 @pytest.fixture

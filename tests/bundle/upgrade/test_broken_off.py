@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from bundle.compose import division, images, upgrade
-from tests.support.simulated_dies import FIRST, IMAGE, SAMPLES, SECOND, SimulatedDies
+from tests.support.recorded_npu_smi import SAMPLES
+from tests.support.simulated_dies import FIRST, IMAGE, SECOND, SimulatedDies
 from tool_errors import ServiceError, UsageError
 
 

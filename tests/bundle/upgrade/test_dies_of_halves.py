@@ -15,7 +15,8 @@ import yaml
 from bundle.compose import dies, division, upgrade
 from container import cores
 from tests.support.paths import ROOT
-from tests.support.simulated_dies import FIRST, SAMPLES, SECOND, SimulatedDies, settings, table, without
+from tests.support.recorded_npu_smi import SAMPLES
+from tests.support.simulated_dies import FIRST, SECOND, SimulatedDies, settings, table, without
 from tool_errors import DeviceError, UsageError
 
 

@@ -14,7 +14,8 @@ import pytest
 from bundle.compose import upgrade
 from container import take_half
 from tests.support.paths import ROOT
-from tests.support.simulated_dies import FIRST, SAMPLES, SECOND, SimulatedDies, settings
+from tests.support.recorded_npu_smi import SAMPLES
+from tests.support.simulated_dies import FIRST, SECOND, SimulatedDies, settings
 from tool_errors import ServiceError, UsageError
 
 

@@ -9,12 +9,12 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import atlas
+from tests.images.ascend.compiled import DEVICE_TYPES
 from tests.images.ascend.conftest import Built
 from tests.images.bill import check_bill
 from tests.images.contents import check_contents
 
-# What a worker compares with its device: the name of A3 in each stack's vllm-ascend.
-DEVICE_TYPE = {"0.11.1": "_910_93", "0.23.0": "A3"}
 # Where each stack's CANN has its toolkit, behind all links.
 TOOLKIT = {"0.11.1": "/usr/local/Ascend/ascend-toolkit/latest", "0.23.0": "/usr/local/Ascend/cann-9.1.0"}
 
@@ -92,7 +92,7 @@ def test_without_a_die_it_ends_with_one_line(ascend: Built):
 
 def test_the_wheel_is_for_this_chip(ascend: Built):
     code = "from vllm_ascend._build_info import __device_type__ as kind; print(kind)"
-    assert ascend.python(code) == DEVICE_TYPE[ascend.stack.name]
+    assert ascend.python(code) == DEVICE_TYPES[atlas.DEFAULT.key][ascend.stack.name]
 
 
 def test_the_image_holds_only_what_its_container_runs(ascend: Built):

@@ -12,12 +12,10 @@ import pytest
 
 import atlas
 from bundle.compose import images
+from tests.images.ascend.compiled import DEVICE_TYPES, OPERATORS, check_compiled, compilations, for_device
 from tests.images.ascend.conftest import Built, built_for
-from tests.images.ascend.test_kernels import OPERATORS, check_compiled, compilations, for_device
 from tests.images.project import Project
 
-# What a worker compares with its device, by product and stack.
-DEVICE_TYPES = {"a2": {"0.11.1": "_910B", "0.23.0": "A2"}, "310p": {"0.23.0": "_310P"}}
 READ_PACKAGE = """
 import importlib.util, json, os, pathlib, runpy
 folder = pathlib.Path(importlib.util.find_spec("vllm_ascend").origin).parent

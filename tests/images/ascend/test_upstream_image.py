@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import atlas
+from tests.images.ascend.compiled import DEVICE_TYPES
 from tests.images.ascend.conftest import CANN, Built, build
-from tests.images.ascend.test_image import DEVICE_TYPE
 
 NAME = "vllm-ascend-simulated:compiled"
 # The checkout after `pip install -e`: the sources, and what was compiled beside the Python files.
@@ -33,7 +34,7 @@ def test_nothing_is_compiled(ascend: Built, kernels: Built, ascend_wheels: Path,
     image = build(ascend.project, ascend.stack, "platform", contexts, arguments={"VLLM_ASCEND_IMAGE": NAME})
     taken = Built(ascend.project, ascend.stack, "platform", image)
     code = "from vllm_ascend._build_info import __device_type__ as kind; print(kind)"
-    assert taken.python(code) == DEVICE_TYPE[ascend.stack.name]
+    assert taken.python(code) == DEVICE_TYPES[atlas.DEFAULT.key][ascend.stack.name]
     assert (
         taken.inside("sh", "-c", "ls /var/log/simulated-compilers.jsonl 2>&1 || true")
         .strip()

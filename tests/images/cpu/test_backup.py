@@ -6,9 +6,11 @@ from __future__ import annotations
 import subprocess
 from pathlib import Path
 
-from tests.images.cpu.test_away import LETTER, Job, pdf_of
+from tests.images.job import Job
 from tests.images.project import ROOT, Project
 from tests.support.docs import blocks
+from tests.support.paths import LETTER
+from tests.support.png_pdf import pdf_of
 
 CONTAINERS = [block for block in blocks(ROOT / "docs/run.md", "Backup and restore") if "docker" in block]
 BACK_UP, RESTORE = CONTAINERS

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.images.cpu.test_guide import copy_checkout
+from tests.images.checkout import copy_checkout
 from tests.images.project import Project
 from tests.support import env_texts
 from tests.support.processes import free_port

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
 import subprocess
 import zipfile
 from collections.abc import Iterator
@@ -17,6 +16,7 @@ import pytest
 
 from bundle.progress import step
 from tests.images.archives import unpacked
+from tests.images.checkout import copy_checkout
 from tests.images.project import Project
 from tests.support.docs import Block, all_blocks, blocks, guide
 from tests.support.engine import base_image
@@ -104,18 +104,6 @@ class Reader:
         if self._proxy:
             self.project.docker("rm", "--force", self._proxy, check=False)
         self._proxy = ""
-
-
-def copy_checkout(folder: Path) -> Path:
-    """The files that git would give to a reader, readable by everyone, as a clone's are."""
-    names = subprocess.run(["git", "ls-files", "-co", "--exclude-standard"], cwd=ROOT, capture_output=True, text=True)
-    for name in names.stdout.splitlines():
-        source, target = ROOT / name, folder / name
-        if source.is_file() and not source.is_symlink():
-            target.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy(source, target)
-    subprocess.run(["chmod", "-R", "a+rX", str(folder)], check=True)
-    return folder
 
 
 @pytest.fixture

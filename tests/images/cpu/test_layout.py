@@ -19,9 +19,8 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from tests.images.project import READY_SECONDS, Project
 from tests.support.docs import blocks
-from tests.support.paths import ROOT
+from tests.support.paths import LETTER, ROOT
 
-LETTER = ROOT / "tests/data/letter.png"
 SERVER = "-m layout_server"
 AWAY, PAGES = "docparser_layout_server_away", "docparser_layout_pages_total"
 CLIENTS, REQUESTS = 2, 4

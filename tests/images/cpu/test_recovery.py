@@ -16,9 +16,8 @@ from pathlib import Path
 import pytest
 
 from tests.images.project import Project
-from tests.support.paths import ROOT
+from tests.support.paths import LETTER, ROOT
 
-LETTER = ROOT / "tests/data/letter.png"
 API_SERVER = "vllm serve"
 
 

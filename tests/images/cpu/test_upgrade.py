@@ -12,9 +12,8 @@ from contextlib import contextmanager
 from bundle.progress import say, step
 from tests.images.project import Project
 from tests.support.docs import blocks
-from tests.support.paths import ROOT
+from tests.support.paths import LETTER, ROOT
 
-LETTER = ROOT / "tests/data/letter.png"
 NEXT = "LABEL paddleocr-vl.test-version=next"
 BROKEN = 'ENTRYPOINT ["sh", "-c", "echo error: this version is broken; exit 1"]'
 

@@ -17,11 +17,12 @@ import pytest
 
 from bundle.progress import say
 from tests.images.conftest import demo_models, stage
-from tests.images.cpu.test_away import LETTER, pdf_of
 from tests.images.nodes.client import Client
 from tests.images.nodes.jobs import check_job
 from tests.images.project import READY_SECONDS, Project
 from tests.support.cluster.service import ServiceProxy
+from tests.support.paths import LETTER
+from tests.support.png_pdf import pdf_of
 from tests.support.postgres import PostgresServer
 from tests.support.processes import free_port
 from tests.support.s3 import KEYS, S3Server

@@ -17,7 +17,6 @@ import pytest
 
 from bundle.progress import say
 from tests.images.conftest import stage
-from tests.images.cpu.test_away import LETTER, pdf_of
 from tests.images.nodes.client import Client
 from tests.images.nodes.conftest import NAMESPACE, READY_S, queue_secret
 from tests.images.nodes.jobs import check_job
@@ -27,6 +26,8 @@ from tests.support.cluster.container import Container
 from tests.support.cluster.pod import Pod
 from tests.support.cluster.volumes import size
 from tests.support.kubernetes import Facts, environment, rendered
+from tests.support.paths import LETTER
+from tests.support.png_pdf import pdf_of
 from tests.support.postgres import PostgresServer
 from tests.support.s3 import S3Server
 

@@ -16,10 +16,10 @@ from tests.npu.vllm_ascend.conftest import (  # noqa: E402, F401
     groups,
     groups_without_a_device,
     layers,
+    on_the_host,
     platform,
     weights,
 )
-from tests.npu.vllm_ascend.test_whole_runner import on_the_host  # noqa: E402, F401
 
 
 @pytest.fixture(scope="session")

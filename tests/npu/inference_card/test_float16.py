@@ -16,7 +16,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from tests.npu.tower.test_tower import build
+from tests.npu.towers import build
 
 GRID = (1, 4, 6)
 LAYERS, OUTLIERS, PEAK = 3, (7, 700), 2000.0

@@ -15,9 +15,9 @@ import pytest
 import torch
 
 from tests.npu.inference_card.conftest import SOC
-from tests.npu.vllm_ascend import test_whole_runner
+from tests.npu.vllm_ascend import whole_runner
 from tests.npu.vllm_ascend.conftest import registry_of_layers
-from tests.npu.vllm_ascend.test_whole_runner import DEMO, read, started
+from tests.npu.vllm_ascend.whole_runner import DEMO, read, started
 
 BLOCKS, TOKENS = 3, 10
 
@@ -44,7 +44,7 @@ def test_the_golden_blocks_are_read_as_recorded(
     from vlm_models.paddleocr_vl.attention import BACKENDS
 
     monkeypatch.setattr(BACKENDS["npu-atb-310p"], "supports", classmethod(lambda *_: True))
-    monkeypatch.setattr(test_whole_runner, "CACHE_BYTES", 64 << 20)
+    monkeypatch.setattr(whole_runner, "CACHE_BYTES", 64 << 20)
     config = engine_config(MODELS_DIR=str(DEMO), SOC_VERSION=SOC)
     runner, scheduler = started(config, layers, layers("_310p.model_runner_310p").NPUModelRunner310)
     assert read(config, runner, scheduler, BLOCKS, TOKENS) >= 2

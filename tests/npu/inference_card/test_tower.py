@@ -9,7 +9,6 @@ import pytest
 import torch
 
 from tests.npu import agreement
-from tests.npu.tower.test_die_check import small  # noqa: F401
 from vlm_server.die_check import on_cpu, one, shapes
 from vlm_server.die_check.operators import OPERATORS
 
@@ -45,7 +44,7 @@ def test_only_float16(torch_npu: Any):
         packed_attention(npu, torch.bfloat16, 72, NAME)
 
 
-def test_the_check_of_a_die_calls_what_a_310p_has(cpu_kernels: None, small: None):  # noqa: F811
+def test_the_check_of_a_die_calls_what_a_310p_has(cpu_kernels: None, small_passes: None):
     assert shapes.DTYPE == torch.float16
     findings = {finding["name"]: finding for finding in one.check_all("npu", CPU)}
     assert not [finding for finding in findings.values() if finding["words"]]

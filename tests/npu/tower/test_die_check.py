@@ -24,16 +24,7 @@ ON_310P = {"attention of a prompt, ATB"}
 
 
 @pytest.fixture
-def small(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Passes of the tower's that a CPU attends to at once, of which rows are compared as of large ones."""
-    sizes = {shapes.PAGE: (200,), shapes.CROPS: (60, 4, 130), shapes.MANY: shapes.PASSES[shapes.MANY][:8]}
-    for name, lengths in sizes.items():
-        monkeypatch.setitem(shapes.PASSES, name, lengths)
-    monkeypatch.setattr(shapes, "SCORES", 1 << 14)
-
-
-@pytest.fixture
-def calls(cpu_kernels, small, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+def calls(cpu_kernels, small_passes, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     """What a die is asked on either stack, with strict stand-ins behind the names, graphs and the extension."""
     npu: Any = torch.npu  # type: ignore[attr-defined]  # torch_npu adds it
     simulated_graphs.install(npu, monkeypatch)
@@ -129,7 +120,7 @@ MISTAKES = {
 
 
 @pytest.mark.parametrize("operator", OPERATORS, ids=lambda operator: operator.name)
-def test_a_wrong_result_is_found(small, operator: Operator):
+def test_a_wrong_result_is_found(small_passes, operator: Operator):
     given = (value.double() if value.is_floating_point() else value for value in operator.inputs())
     exact = operator.expected(*given)
     right = exact.to(torch.bfloat16)

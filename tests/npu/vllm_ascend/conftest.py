@@ -6,6 +6,7 @@ from __future__ import annotations
 import argparse
 import importlib
 import importlib.metadata
+import re
 import sys
 import types
 from collections.abc import Iterator
@@ -16,6 +17,7 @@ import pytest
 import torch
 
 from served_weights.vlm import find_vlm
+from tests.support import simulated_graphs
 from tests.support.ascend_sources import SETTING, STACKS, Stack, importable
 from tests.support.paths import ROOT
 from tests.support.weights import make_weights
@@ -34,6 +36,7 @@ def stack_here() -> str:
 
 # Whether this is 0.23.0, and not the default stack, 0.11.1.
 NEW = stack_here() == "0.23.0"
+WORKER = f"vllm_ascend.worker.worker{'' if NEW else '_v1'}.NPUWorker"
 
 
 @pytest.fixture(scope="session")
@@ -168,6 +171,85 @@ def runner(layers, engine_config, monkeypatch: pytest.MonkeyPatch) -> types.Simp
         dtype=torch.bfloat16,
         device=device,
     )
+
+
+class Nothing:
+    """An event or a stream. A class, as Dynamo asks for it."""
+
+    def __init__(self, *_: Any, **__: Any) -> None:
+        pass
+
+    def done(self, *_: Any) -> None:
+        pass
+
+    record = synchronize = wait = wait_stream = wait_event = done
+
+
+# Of torch.npu: what the runner asks of a device beside its graphs and streams.
+DEVICE = {
+    "Event": Nothing,
+    "default_stream": lambda *_: None,
+    "max_memory_allocated": lambda *_: 0,
+    "memory_allocated": lambda *_: 0,
+    "reset_peak_memory_stats": lambda *_: None,
+}
+
+
+@pytest.fixture
+def on_the_host(layers: Any, cpu_kernels: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A device that is the CPU: torch.npu's functions, and the operators that vLLM and vllm-ascend register for it."""
+    from vlm_models.paddleocr_vl.attention import NpuFusionAttention
+
+    monkeypatch.setattr(NpuFusionAttention, "supports", classmethod(lambda *_: True))
+    monkeypatch.setattr(torch.Tensor, "pin_memory", lambda self, *_: self)
+    for module in (importlib.import_module("vllm.v1.worker.gpu_model_runner"), layers("worker.model_runner_v1")):
+        monkeypatch.setattr(module, "is_pin_memory_available", lambda: False, raising=False)
+        monkeypatch.setattr(module, "PIN_MEMORY", False, raising=False)
+    zeros = torch.zeros
+    monkeypatch.setattr(torch, "zeros", lambda *args, pin_memory=False, **named: zeros(*args, **named))
+    npu = vars(torch)["npu"]
+    simulated_graphs.install(npu, monkeypatch)
+    for name, stand_in in DEVICE.items():
+        monkeypatch.setattr(npu, name, stand_in)
+    library = torch.library.Library("vllm", "IMPL")
+    place = "model_executor.layers.attention.attention" if NEW else "attention.layer"
+    attention, own, linear = (
+        importlib.import_module(f"vllm.{place}"),
+        layers("ops.register_custom_ops"),
+        layers("ops.linear"),
+    )
+    patterns = {attention: "(unified_attention.*)(?<!_fake)", own: "_(.+)_impl", linear: "(unquantized_gemm)"}
+    for module, pattern in patterns.items():
+        for name, function in vars(module).items():
+            known = re.fullmatch(pattern, name)
+            if known and torch._C._dispatch_has_kernel_for_dispatch_key(f"vllm::{known[1]}", "PrivateUse1"):
+                library.impl(known[1], function, "CPU")
+    yield
+    library._destroy()
+
+
+@pytest.fixture
+def without_prefetch(layers, engine_config, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Operators that start loading weights ahead want the runner's state; they change no value.
+
+    0.23.0 has an object of the runner's for them, which is made here as the runner makes it.
+    """
+    operators = layers("ops.register_custom_ops")
+    if NEW:
+        from vllm.config import set_current_vllm_config
+
+        config = engine_config()
+        with set_current_vllm_config(config):
+            settings = layers("ascend_config").init_ascend_config(config)
+            layers("utils").set_weight_prefetch_method(settings.weight_prefetch_config)
+        library = torch.library.Library("vllm", "IMPL")
+        library.impl("maybe_chunk_residual", operators._maybe_chunk_residual_impl, "CPU")
+        yield
+        library._destroy()
+        return
+    for name in ("maybe_prefetch_mlp_down_proj", "maybe_wait_prefetch_done"):
+        monkeypatch.setattr(torch.ops.vllm, name, lambda *_: None, raising=False)
+    yield
 
 
 def registry_of_layers() -> Any:

@@ -10,7 +10,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from tests.npu.vllm_ascend.conftest import stack_here
-from tests.npu.vllm_ascend.test_attention import STEPS, serve
+from tests.npu.vllm_ascend.steps_of_attention import STEPS, serve
 from vlm_server.die_check import one
 from vlm_server.die_check.operators import OPERATORS
 

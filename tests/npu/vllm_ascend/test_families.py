@@ -15,11 +15,9 @@ from typing import Any
 
 import pytest
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode
 
-from tests.npu.kernels import without_kernel
+from tests.npu.kernels import ATTENTION, Recorded, without_kernel
 from tests.npu.vllm_ascend.conftest import NEW, registry_of_layers, with_mistake
-from tests.npu.vllm_ascend.test_language_model import without_prefetch  # noqa: F401
 
 pytestmark = pytest.mark.skipif(not NEW, reason="stack 0.11.1 does not serve these families")
 
@@ -34,24 +32,6 @@ CALLED = {
 }
 # What fused attention takes, and how far rounding may move a value.
 DTYPE, TOLERANCE = torch.float16, 1e-3
-# Kernels of a CPU for attention; on an NPU torch_npu has its own behind scaled_dot_product_attention.
-ATTENTION = {"_scaled_dot_product_flash_attention_for_cpu.default"}
-
-
-class Recorded(TorchDispatchMode):
-    """Names of the operators that are called, by namespace."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.names: set[str] = set()
-
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        self.names.add(str(func).replace(".", "::", 1))
-        return func(*args, **(kwargs or {}))
-
-    def of(self, namespace: str) -> set[str]:
-        head = f"{namespace}::"
-        return {name.removeprefix(head) for name in self.names if name.startswith(head)}
 
 
 def qwen2_vl() -> torch.nn.Module:
@@ -82,7 +62,7 @@ TOWERS: dict[str, Callable[[], torch.nn.Module]] = {"qwen2_vl": qwen2_vl, "hunyu
 @pytest.fixture
 def build(
     layers,
-    without_prefetch: None,  # noqa: F811
+    without_prefetch: None,
     engine_config,
     monkeypatch: pytest.MonkeyPatch,
     cpu_kernels: None,

@@ -15,10 +15,9 @@ from typing import Any
 import pytest
 import torch
 
-from tests.npu.kernels import without_kernel
+from tests.npu.kernels import ATTENTION, Recorded, without_kernel
 from tests.npu.vllm_ascend.conftest import NEW, registry_of_layers, with_mistake
-from tests.npu.vllm_ascend.test_families import ATTENTION, Recorded
-from tests.npu.vllm_ascend.test_language_model import ADDED, GAPS, without_prefetch  # noqa: F401
+from tests.npu.vllm_ascend.texts_of_layers import ADDED, GAPS
 
 pytestmark = pytest.mark.skipif(not NEW, reason="stack 0.11.1 does not serve these families")
 

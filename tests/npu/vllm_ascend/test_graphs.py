@@ -15,7 +15,7 @@ import pytest
 import torch
 
 from tests.npu.vllm_ascend.conftest import NEW, with_mistake
-from tests.npu.vllm_ascend.test_attention import BLOCK, HEAD_DIM
+from tests.npu.vllm_ascend.steps_of_attention import BLOCK, HEAD_DIM
 from tests.support import simulated_graphs
 from tests.support.simulated_npu_kernels import attend
 

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import ast
 import types
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import torch
 
 from tests.npu.vllm_ascend.conftest import NEW, with_mistake
+from tests.npu.vllm_ascend.texts_of_layers import ADDED, GAPS, QUOTE
 
 HEADS, KEY_HEADS, HEAD_DIM, SECTIONS, TOKENS = 16, 2, 128, [16, 24, 24], 7
 # Module of vllm-ascend -> the operators that our configuration meets in it.
@@ -68,17 +68,6 @@ def gate(module: types.ModuleType) -> None:
 
 
 CHECKS = {"ops.rotary_embedding": rotate, "ops.layernorm": norm, "ops.activation": gate}
-# Rotation of positions with gaps, and the norm of a sum: text of each stack, what it becomes.
-if NEW:
-    GAPS, QUOTE = ("            positions.contiguous(),", "            positions,"), '"'
-    ADDED = [
-        ("self.bias, self.variance_epsilon", "self.bias, 0.5"),
-        ("x, residual, self.weight, self.bias", "x, x, self.weight, self.bias"),
-    ]
-else:
-    GAPS, QUOTE = ("npu_mrope(positions.contiguous(),", "npu_mrope(positions,"), "'"
-    same = "x, residual, self.weight, self.variance_epsilon)"
-    ADDED = [(same, same.replace("self.variance_epsilon", "0.5")), (same, same.replace("residual", "x"))]
 # module, text in it, what it becomes; each is there once or more
 MISTAKES = [
     ("ops.rotary_embedding", *GAPS),
@@ -90,30 +79,6 @@ MISTAKES = [
     ("ops.layernorm", *ADDED[1]),
     ("ops.activation", "torch_npu.npu_swiglu(x)", "torch_npu.npu_swiglu(x, 0)"),
 ]
-
-
-@pytest.fixture
-def without_prefetch(layers, engine_config, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Operators that start loading weights ahead want the runner's state; they change no value.
-
-    0.23.0 has an object of the runner's for them, which is made here as the runner makes it.
-    """
-    operators = layers("ops.register_custom_ops")
-    if NEW:
-        from vllm.config import set_current_vllm_config
-
-        config = engine_config()
-        with set_current_vllm_config(config):
-            settings = layers("ascend_config").init_ascend_config(config)
-            layers("utils").set_weight_prefetch_method(settings.weight_prefetch_config)
-        library = torch.library.Library("vllm", "IMPL")
-        library.impl("maybe_chunk_residual", operators._maybe_chunk_residual_impl, "CPU")
-        yield
-        library._destroy()
-        return
-    for name in ("maybe_prefetch_mlp_down_proj", "maybe_wait_prefetch_done"):
-        monkeypatch.setattr(torch.ops.vllm, name, lambda *_: None, raising=False)
-    yield
 
 
 @pytest.mark.parametrize("name", CHECKS)

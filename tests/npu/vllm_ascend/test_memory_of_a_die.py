@@ -16,8 +16,7 @@ from typing import Any
 import pytest
 
 from npu_smi import KEPT
-from tests.npu.vllm_ascend.conftest import NEW
-from tests.npu.vllm_ascend.test_serving_config import WORKER
+from tests.npu.vllm_ascend.conftest import NEW, WORKER
 from vlm_server.die_memory import BESIDES
 
 GB = 10**9

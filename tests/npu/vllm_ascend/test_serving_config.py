@@ -14,13 +14,12 @@ from typing import Any
 
 import pytest
 
-from tests.npu.vllm_ascend.conftest import NEW
+from tests.npu.vllm_ascend.conftest import NEW, WORKER
 from vlm_server import die_memory
 from vlm_server.words import PARALLEL_WORDS, PLACE_WORDS, means
 
 # vLLM's sizes for 128 requests at once: up to as many, or twice as many, in steps of 8.
 SIZES = [1, 2, 4, *range(8, 129 if NEW else 257, 8)]
-WORKER = f"vllm_ascend.worker.worker{'' if NEW else '_v1'}.NPUWorker"
 # Both kinds: steps of single tokens whole, others in pieces.
 BOTH = ("FULL_AND_PIECEWISE" if NEW else "PIECEWISE", True)
 # VLM_GRAPH_MODE -> mode of the graphs, and whether vLLM compiles the model (for graphs, without inductor).
