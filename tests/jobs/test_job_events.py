@@ -13,7 +13,7 @@ import pytest
 from docparser.errors import StorageUnavailable
 from docparser.http.jobs import events, routes
 from tests.support.job_place import Place
-from tests.support.job_service import Made, stored
+from tests.support.job_service import Made
 from tests.support.wait import WAIT_S
 
 
@@ -51,7 +51,7 @@ def test_a_follower_is_told_each_change_and_that_the_rest_is_still_to_come(
         monkeypatch.setattr(service.store, "look", away)
         while await anext(stream) != b": the job store is away\n\n":
             pass
-        stored(place, job_id, 1, "one")
+        place.parse(place.claim())
         place.queue.fail(place.claim(), "WorkerLost", "lost", join=False)
         seen = await told()
         while seen[-1][1]["state"] != "done":

@@ -129,12 +129,8 @@ def test_a_database_newer_than_the_folders_parses_lost_pages_again(tmp_path):
 def test_a_lost_page_is_parsed_before_the_pages_are_joined(tmp_path):
     place = Place(tmp_path)
     job_id = place.submit(2)
-    folders = []
-    for number in (1, 2):
-        folder, sha256, _ = place.files.keep_page(job_id, number, {"width": 1, "height": 2}, {})
-        place.queue.finish(place.claim(), place.record(folder, sha256), join=True)
-        folders.append(folder)
-    place.files.remove_page(job_id, folders[1])
+    place.parse(place.claim(), join=True)
+    place.files.remove_page(job_id, place.parse(place.claim(), join=True))
     repair.reconcile(place.database, place.files)
     assert place.claim().number == 2 and place.queue.claim() is None
 
@@ -142,8 +138,7 @@ def test_a_lost_page_is_parsed_before_the_pages_are_joined(tmp_path):
 def test_a_page_that_was_written_before_a_crash_is_not_parsed_again(tmp_path):
     place = Place(tmp_path)
     job_id = place.submit(2)
-    claim = place.claim()
-    place.files.keep_page(job_id, claim.number, {"number": 1, "width": 1, "height": 2}, {})
+    place.keep(job_id, place.claim().number)
     place.die()
     again = Place(tmp_path)
     again.lengths = place.lengths

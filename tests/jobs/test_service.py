@@ -29,7 +29,7 @@ from docparser.jobs.storage import retention
 from docparser.jobs.storage.callbacks import CallbackState, Told
 from docparser.jobs.storage.states import JobState
 from tests.support.job_place import Place
-from tests.support.job_service import ME, Made, audited, keep, stored
+from tests.support.job_service import ME, Made, audited, keep
 from tests.support.off_the_loop import off_the_loop
 from tests.support.wait import WAIT_S
 
@@ -94,7 +94,7 @@ async def nothing(*_: Any, **__: Any) -> None:
 def test_nothing_that_blocks_is_done_in_the_event_loop(make_service: Made, tmp_path: Path, registry, monkeypatch):
     service, place = make_service(), Place(tmp_path)
     job_id = place.submit(2)
-    stored(place, job_id, 1, "one")
+    place.parse(place.claim())
     place.queue.fail(place.claim(), "WorkerLost", "lost", join=False)
     metrics = SimpleNamespace(exposition=lambda replicas: generate_latest(registry))
     state = SimpleNamespace(
@@ -138,9 +138,9 @@ def capacity(service: JobService) -> dict[str, Any]:
 def test_what_the_capacity_says_of_the_queue(make_service: Made, tmp_path: Path):
     service, place = make_service(max_queued_jobs=3, max_queued_pages=3), Place(tmp_path)
     assert capacity(service) | {"accepting": True, "estimateSeconds": None} == capacity(service)
-    long = place.submit(5)
-    for number in (1, 2):
-        stored(place, long, number, "one")
+    place.submit(5)
+    for _ in range(2):
+        place.parse(place.claim())
     place.claim()
     found = capacity(service)
     assert found["pages"] == {"queued": 2, "running": 1, "most": 3}

@@ -311,10 +311,7 @@ def test_a_page_that_goes_back_is_due_at_once_though_the_clock_is_put_back(place
 @in_a_bucket_too
 def test_a_page_that_is_gone_leaves_the_others_in_every_format(place):
     job_id = place.submit(2)
-    for number in (1, 2):
-        page: dict[str, Any] = {"number": number, "entry": {}, "models": {}, "block_notes": [], "page_notes": []}
-        folder, sha256, _ = place.files.keep_page(job_id, number, page, {"a.jpg": b"x"})
-        place.queue.finish(place.claim(), place.record(folder, sha256), join=False)
+    place.work()
     job, _, steps, _ = place.store.look(job_id)
     place.files.remove_page(job_id, steps[0].folder)
     damage = Damage(place.queue, place.files, CollectorRegistry())
@@ -335,7 +332,7 @@ def test_a_page_that_is_gone_leaves_the_others_in_every_format(place):
 def test_every_file_of_a_page_is_checked(place):
     job_id = place.submit()
     place.work()
-    name, sha256, _ = place.files.keep_page(job_id, 2, {"number": 2}, {"a.jpg": b"picture", "frozen.json": b"{}"})
+    name, sha256, _ = place.keep(job_id, 2, {"a.jpg": b"picture", "frozen.json": b"{}"})
     page, files = place.files.read_page(job_id, name, sha256)
     assert page["number"] == 2 and files == {"a.jpg": b"picture", "frozen.json": b"{}"}
     content = place.files.read_page_file(job_id, name, "page.json")
@@ -392,7 +389,7 @@ def test_what_is_kept_is_on_the_disk_when_it_is_said_to_be(tmp_path, monkeypatch
 
     folder = place.files.folder(job_id := place.submit(1))
     check(folder / "document", folder / "submission.json", folder, place.files.jobs)
-    name, _, _ = place.files.keep_page(job_id, 1, {}, {"a.jpg": b"x"})
+    name, _, _ = place.keep(job_id, 1)
     page = place.files.page_folder(job_id, name)
     check(page / "a.jpg", page / "page.json", page, page.parent)
     for write in (place.files.small.create, place.files.small.replace):
@@ -439,8 +436,8 @@ def test_what_nothing_refers_to_is_removed_and_a_pages_only_folder_is_not(place,
     with place.database.writing() as connection:  # it was cancelled when its page was just read
         connection.execute("UPDATE jobs SET state = 'cancelled' WHERE id = ?", (cancelled,))
         connection.execute("DELETE FROM steps WHERE job_id = ?", (cancelled,))
-    extra = {job: place.files.keep_page(job, 1, {}, {})[0] for job in (ended, running)}
-    alone = place.files.keep_page(ended, 2, {}, {})[0]
+    extra = {job: place.keep(job, 1)[0] for job in (ended, running)}
+    alone = place.keep(ended, 2)[0]
 
     def left(job_id: str) -> dict[int, int]:
         return {number: len(folders) for number, folders in place.files.page_folders(job_id).items()}

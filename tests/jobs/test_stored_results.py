@@ -18,7 +18,7 @@ from docparser.http.answers import report_headers
 from docparser.http.jobs.results import _picture, stored_answer, stored_result
 from docparser.jobs.storage.states import StepState
 from tests.support.job_place import Place
-from tests.support.job_service import MODEL, Made, stored
+from tests.support.job_service import MODEL, Made
 
 NO_MODELS: Any = {}
 
@@ -26,10 +26,10 @@ NO_MODELS: Any = {}
 def test_who_read_a_job_is_what_its_first_page_says(make_service: Made, tmp_path: Path):
     service, place = make_service(), Place(tmp_path)
     job_id = place.submit(2)
-    stored(place, job_id, 1, "an earlier one")
+    place.parse(place.claim(), models={"vlm": {"model": "an earlier one"}})
     job, _, steps, _ = service.store.look(job_id)
     assert service.read_by(job, steps) == MODEL.served_name, "it still runs"
-    stored(place, job_id, 2, "a later one")
+    place.parse(place.claim(), models={"vlm": {"model": "a later one"}})
     job, _, steps, _ = service.store.look(job_id)
     assert service.read_by(job, steps) == "an earlier one"
     service.files.remove_page(job_id, str(steps[0].folder))
@@ -39,7 +39,7 @@ def test_who_read_a_job_is_what_its_first_page_says(make_service: Made, tmp_path
 def test_pictures_alone_are_given_out_and_damage_is_kept_in_mind(make_service: Made, tmp_path: Path):
     service, place = make_service(), Place(tmp_path)
     job_id = place.submit(2)
-    stored(place, job_id, 1, "one")
+    place.parse(place.claim(), {"a.jpg": b"x", "frozen.json": b"{}"})
     assert _picture(service, job_id, 1, "a.jpg") == b"x"
     for number, name in (
         (1, "frozen.json"),
@@ -62,8 +62,7 @@ def test_pictures_alone_are_given_out_and_damage_is_kept_in_mind(make_service: M
 def replaced(place: Place, job_id: str, number: int) -> None:
     """As joining replaces a page, by one that ``joined`` read."""
     step = next(step for step in place.store.look(job_id)[2] if step.number == number)
-    page = {"number": number, "models": {"vlm": "joined"}, "entry": {}, "block_notes": [], "page_notes": []}
-    folder, sha256, _ = place.files.keep_page(job_id, number, page, {"a.jpg": b"new"})
+    folder, sha256, _ = place.keep(job_id, number, {"a.jpg": b"new"}, models={"vlm": "joined"})
     with place.database.writing() as connection:
         connection.execute(
             "UPDATE steps SET folder = ?, sha256 = ? WHERE job_id = ? AND number = ?", (folder, sha256, job_id, number)
@@ -74,9 +73,7 @@ def replaced(place: Place, job_id: str, number: int) -> None:
 def test_pages_that_are_joined_while_a_client_reads_them_stay_whole(make_service: Made, tmp_path: Path):
     service, place = make_service(), Place(tmp_path)
     job_id = place.submit(3)
-    for number in (1, 2, 3):
-        stored(place, job_id, number, "one")
-        replaced(place, job_id, number)  # as a page with an entry
+    place.work()
     job, _, steps, _ = service.store.look(job_id)
     lines = service.results.lines(job, steps, str, NO_MODELS)
     next(lines)
@@ -96,7 +93,7 @@ def test_a_job_that_is_removed_while_a_client_reads_it_is_not_damaged(
 ):
     service, place = make_service(), Place(tmp_path)
     job_id = place.submit(1)
-    stored(place, job_id, 1, "one")
+    place.work()
     job, _, steps, _ = service.store.look(job_id)
     (tmp_path / "jobs" / job_id / "pages" / str(steps[0].folder) / "page.json").write_bytes(b"{}")
     for _ in range(2):  # two clients saw the page before it failed
@@ -113,13 +110,8 @@ def test_a_job_that_is_removed_while_a_client_reads_it_is_not_damaged(
 def test_notes_on_a_page_make_no_result_partial(make_service: Made, tmp_path: Path):
     service, place = make_service(), Place(tmp_path)
     job_id = place.submit(2)
-    for number, notes in ((1, {"page_notes": [{"kind": "blank", "message": "m"}]}), (2, {})):
-        claim, page = (
-            place.claim(),
-            {"number": number, "entry": {}, "models": {}, "block_notes": [], "page_notes": [], **notes},
-        )
-        folder, sha256, _ = place.files.keep_page(job_id, number, page, {})
-        place.queue.finish(claim, place.record(folder, sha256), join=False)
+    place.parse(place.claim(), page_notes=[{"kind": "blank", "message": "m"}])
+    place.work()
     job, _, steps, _ = service.store.look(job_id)
     report = json.loads(b"".join(stored_result(service, job, steps, NO_MODELS, str)))["docparser"]
     assert report["pages"] and report["partial"] is False and report_headers(report) == {}
@@ -140,7 +132,7 @@ def test_pages_of_a_header_are_bounded(pages: Iterable[int], said: str):
 def test_a_page_that_is_read_while_the_storage_is_away_is_not_damaged(make_service: Made, tmp_path: Path, monkeypatch):
     service, place = make_service(), Place(tmp_path)
     job_id = place.submit(1)
-    stored(place, job_id, 1, "one")
+    place.work()
     job, _, steps, _ = service.store.look(job_id)
 
     def reads() -> None:

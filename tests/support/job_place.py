@@ -21,6 +21,9 @@ from docparser.jobs.storage.states import OPENING, Job, JobState
 from docparser.jobs.storage.store import JobStore, QueueLimits
 
 DATABASES = ("sqlite", "postgresql")
+PICTURE = {"a.jpg": b"x"}
+# What is stored of a page of which nothing was read, beside its number.
+NOTHING_READ: dict[str, Any] = {"width": 1, "height": 2, "models": {}, "entry": {}, "block_notes": [], "page_notes": []}
 # For a test that uses conftest's `open_place` and whose files matter, not only its rows.
 in_a_bucket_too = pytest.mark.parametrize("open_place", [*DATABASES, "postgresql, bucket"], indirect=True)
 
@@ -117,10 +120,16 @@ class Place:
             self.queue.opened(claim, pages, list(range(1, pages + 1)), join=False)
         return claim
 
-    def parse(self, claim: Claim) -> None:
-        page = {"number": claim.number, "width": 1, "height": 2}
-        folder, sha256, size = self.files.keep_page(claim.job.id, claim.number, page, {"a.jpg": b"x"})
-        self.queue.finish(claim, PageRecord(folder, sha256, 1, 2, size), join=False)
+    def keep(self, job_id: str, number: int, files: dict[str, bytes] = PICTURE, **members: Any) -> tuple[str, str, int]:
+        """Write a page with further ``files``; ``members`` are added to NOTHING_READ. Returns what ``keep_page``
+        returns."""
+        return self.files.keep_page(job_id, number, {"number": number} | NOTHING_READ | members, files)
+
+    def parse(self, claim: Claim, files: dict[str, bytes] = PICTURE, *, join: bool = False, **members: Any) -> str:
+        """The same of a page that was claimed, which is finished then; returns its folder."""
+        folder, sha256, size = self.keep(claim.job.id, claim.number, files, **members)
+        self.queue.finish(claim, PageRecord(folder, sha256, 1, 2, size), join=join)
+        return folder
 
     def record(self, folder: str, sha256: str = "0" * 64) -> PageRecord:
         return PageRecord(folder, sha256, 1, 2, 3)

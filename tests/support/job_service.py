@@ -24,7 +24,6 @@ from docparser.jobs.submission import check_submission
 from docparser.models.served_model import ServedModel
 from docparser.models.vlm_probe import ReplicaCount
 from docparser.settings import Settings
-from tests.support.job_place import Place
 from tests.support.simulated_parse_service import Ready, SimulatedService
 
 ME = digest("key")[:16]
@@ -88,12 +87,3 @@ def audited(folder: Path, field: str) -> list[str]:
 
 def used(service: JobService) -> list[int]:
     return [quota["used"] for quota in service.allowance.report(service.allowance._ring.keys()[0])]
-
-
-def stored(place: Place, job_id: str, number: int, reader: str) -> None:
-    """A finished page that ``reader`` read, with a picture and what joining needs."""
-    claim = place.claim()
-    assert (claim.job.id, claim.number) == (job_id, number)
-    page = {"number": number, "width": 1, "height": 2, "models": {"vlm": {"model": reader}}}
-    folder, sha256, _ = place.files.keep_page(job_id, number, page, {"a.jpg": b"x", "frozen.json": b"{}"})
-    place.queue.finish(claim, place.record(folder, sha256), join=False)
