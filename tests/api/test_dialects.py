@@ -25,6 +25,7 @@ from mistralai.client.models import OCRResponse
 
 from tests.api.conftest import KEY
 from tests.support.egress import Egress
+from tests.support.entries import block_of, entry_of
 from tests.support.paths import ROOT, python_of
 
 pytestmark = pytest.mark.filterwarnings("ignore:deprecated:DeprecationWarning")  # docling's own options
@@ -68,15 +69,10 @@ CONVERT = "import io, json, sys; from docparser.convert import docling, mistral;
 @pytest.fixture(scope="module")
 def converted() -> tuple[OCRResponse, dict[str, Any]]:
     """A page with many kinds of blocks, read as page 2, and one that failed: as Mistral and as docling-serve answer."""
-    blocks = [
-        {"block_label": label, "block_content": content, "block_bbox": box, "block_id": number}
-        for number, (label, content, box) in enumerate(BLOCKS)
-    ]
+    blocks = [block_of(label, content, box, block_id=number) for number, (label, content, box) in enumerate(BLOCKS)]
     text = f"# Printing\n\n## 1.1 3D printing\n\nAn area of $ a^2 $ and 2*3.\n\n![]({IMAGE})"
-    page = {
-        "prunedResult": {"width": 100, "height": 140, "parsing_res_list": blocks},
-        "markdown": {"text": text, "images": {IMAGE: base64.b64encode(b"jpeg").decode()}},
-    }
+    page = entry_of(blocks, text)
+    page["markdown"]["images"] = {IMAGE: base64.b64encode(b"jpeg").decode()}
     empty = {"prunedResult": {"parsing_res_list": []}, "markdown": {"text": "", "images": {}}}
     report = {"models": {}, "partial": True, "pages": [{"page": 3, "error": {"kind": "invalid", "message": "torn"}}]}
     answer = {"result": {"layoutParsingResults": [page, empty], "docparser": report}}

@@ -19,6 +19,7 @@ from docparser.convert.formats import convert
 from docparser.convert.names import FORMATS, Format, How
 from docparser.convert.table_joins import goes_on
 from docparser.html_tables import Table, read_tables
+from tests.support.entries import block_of, entry_of
 from tests.support.paths import DATA
 
 HEAD = "<tr><th>Well</th><th>March</th></tr>"
@@ -35,15 +36,11 @@ def table(*rows: str) -> str:
 def page(*blocks: tuple[str, str], markdown: str | None = None) -> dict[str, Any]:
     """An entry with blocks of (label, content), one below the other."""
     listed = [
-        {"block_label": label, "block_content": content, "block_bbox": [10, 20 * n, 90, 20 * n + 15], "block_id": n}
-        for n, (label, content) in enumerate(blocks)
+        block_of(label, content, (10, 20 * n, 90, 20 * n + 15), block_id=n) for n, (label, content) in enumerate(blocks)
     ]
     marks = {"doc_title": "# ", "paragraph_title": "## "}
     text = "\n\n".join(marks.get(label, "") + content for label, content in blocks)
-    return {
-        "prunedResult": {"parsing_res_list": listed, "width": 100, "height": 140},
-        "markdown": {"text": text if markdown is None else markdown, "images": {}},
-    }
+    return entry_of(listed, text if markdown is None else markdown)
 
 
 def document(*pages: dict[str, Any]) -> ResultDocument:

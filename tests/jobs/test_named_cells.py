@@ -6,7 +6,6 @@ from __future__ import annotations
 import io
 import json
 import re
-from typing import Any
 
 import docx
 import pytest
@@ -15,6 +14,7 @@ from docx.oxml.ns import qn
 from docparser.convert.document import ResultDocument
 from docparser.convert.formats import convert
 from docparser.convert.names import Format
+from tests.support.entries import block_of, entry_of
 
 PLAIN = "<table><tr><td></td><td colspan='2'>1990</td></tr><tr><td>Well</td><td>March</td><td>May</td></tr>" \
         "<tr><td>Mill</td><td>0.04</td><td>0.05</td></tr></table>"  # fmt: skip
@@ -28,14 +28,10 @@ IN_HEAD = PLAIN.replace("<table>", "<table><thead>").replace("<tr><td>Mill", "</
 
 
 def document(content: str, rows: int = 0) -> ResultDocument:
-    block = {"block_label": "table", "block_content": content, "block_bbox": [10, 10, 90, 60], "block_id": 0}
-    entry: dict[str, Any] = {
-        "prunedResult": {"parsing_res_list": [block], "width": 100, "height": 140},
-        "markdown": {"text": content, "images": {}},
-    }
+    page = entry_of([block_of("table", content, (10, 10, 90, 60), block_id=0)])
     if rows:
-        entry["tableHeads"] = [{"block_id": 0, "rows": rows}]
-    return ResultDocument.from_answer("wells.pdf", {"layoutParsingResults": [entry]})
+        page["tableHeads"] = [{"block_id": 0, "rows": rows}]
+    return ResultDocument.from_answer("wells.pdf", {"layoutParsingResults": [page]})
 
 
 def html(of: ResultDocument) -> str:

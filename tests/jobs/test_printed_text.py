@@ -31,6 +31,7 @@ from docparser.convert.formats import convert
 from docparser.convert.names import Format, How
 from docparser.convert.parts import CAPTIONS, markdown_html
 from docparser.outline import TITLES
+from tests.support.entries import block_of, entry_of
 from tests.support.printed_texts import COUNT, labelled, texts
 from tests.support.system_packages import needs
 
@@ -40,17 +41,12 @@ LEASE = ("7. The tenant pays.", "8. The landlord mends.", "9. Both sign.", "12. 
 BIDI = re.compile("[\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 
 
-def block(label: str, content: str, row: int) -> dict[str, Any]:
-    return {"block_label": label, "block_content": content, "block_bbox": [40, 40 * row + 4, 960, 40 * row + 34]}
-
-
 def page(blocks: Iterable[tuple[str, str]]) -> dict[str, Any]:
     """An entry, with the Markdown that the words alone would be."""
-    listed = [block(label, content, row) for row, (label, content) in enumerate(blocks)]
-    return {
-        "prunedResult": {"parsing_res_list": listed, "width": 1000, "height": 40 * len(listed) + 40},
-        "markdown": {"text": "\n\n".join(one["block_content"] for one in listed), "images": {}},
-    }
+    listed = [
+        block_of(label, content, (40, 40 * row + 4, 960, 40 * row + 34)) for row, (label, content) in enumerate(blocks)
+    ]
+    return entry_of(listed, width=1000, height=40 * len(listed) + 40)
 
 
 def pages(blocks: list[tuple[str, str]]) -> list[dict[str, Any]]:

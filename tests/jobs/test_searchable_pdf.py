@@ -28,6 +28,7 @@ from docparser.convert.picture_pages import _points
 from docparser.convert.searchable_pdf import UneditablePdf, write
 from docparser.convert.text_layer import lines_of
 from docparser.places.box import Box
+from tests.support.entries import block_of, pruned_of
 from tests.support.paths import DATA
 from tests.support.system_packages import needs
 
@@ -35,13 +36,10 @@ CHINESE = "检索增强生成需要好的分块。表格与公式𠮷也在其�
 DECOMPOSED = "Cafe\u0301 naı̈ve ﬁn ½ Ωλ"
 
 
-def pruned(page: dict) -> dict:
+def drawn(page: dict) -> dict:
     """A page of tests/data as the service gives it."""
-    blocks = [
-        {"block_label": block["label"], "block_bbox": block["bbox"], "block_content": content(block)}
-        for block in page["blocks"]
-    ]
-    return {"width": page["width"], "height": page["height"], "parsing_res_list": blocks}
+    blocks = [block_of(block["label"], content(block), block["bbox"]) for block in page["blocks"]]
+    return pruned_of(blocks, page["width"], page["height"])
 
 
 def content(block: dict) -> str:
@@ -52,8 +50,7 @@ def content(block: dict) -> str:
 
 
 def one_block(text: str, box: tuple[float, ...], size: tuple[float, float], label: str = "text") -> dict:
-    block = {"block_label": label, "block_bbox": list(box), "block_content": text}
-    return {"width": size[0], "height": size[1], "parsing_res_list": [block]}
+    return pruned_of([block_of(label, text, box)], *size)
 
 
 def made(path: Path, format: str, *pages: dict, first: int = 1) -> pypdfium2.PdfDocument:
@@ -79,7 +76,7 @@ def handbook(tmp_path_factory) -> tuple[Path, list[dict]]:
     """The searchable handbook, and its pages as tests/data says them."""
     pages = json.loads((DATA / "handbook.json").read_text())["pages"]
     path = tmp_path_factory.mktemp("handbook") / "handbook.pdf"
-    path.write_bytes(made_bytes(DATA / "handbook.pdf", "PDF", *map(pruned, pages)))
+    path.write_bytes(made_bytes(DATA / "handbook.pdf", "PDF", *map(drawn, pages)))
     return path, pages
 
 
@@ -131,7 +128,7 @@ def test_poppler_finds_the_words_in_their_boxes(handbook):
 def test_cells_of_a_table_are_found_one_by_one():
     page = json.loads((DATA / "invoice.json").read_text())
     (table,) = (block for block in page["blocks"] if "cells" in block)
-    (shown,) = made(DATA / "invoice.png", "PNG", pruned(page))
+    (shown,) = made(DATA / "invoice.png", "PNG", drawn(page))
     said, scale = shown.get_textpage(), shown.get_width() / page["width"]
     left, top, right, bottom = (value * scale for value in table["bbox"])
     row = (bottom - top) / len(table["cells"])
@@ -155,9 +152,7 @@ def test_every_script_is_found_and_needs_no_font(tmp_path):
     path = tmp_path / "a.png"
     Image.new("L", (600, 800), 255).save(path)
     page = one_block(CHINESE * 4, (50, 50, 550, 400), (600, 800))
-    page["parsing_res_list"].append(
-        {"block_label": "text", "block_bbox": [50, 500, 550, 540], "block_content": DECOMPOSED}
-    )
+    page["parsing_res_list"].append(block_of("text", DECOMPOSED, (50, 500, 550, 540)))
     data = made_bytes(path, "PNG", page)
     assert len(data) < path.stat().st_size + 6000
     (shown,) = pypdfium2.PdfDocument(data)
@@ -227,9 +222,7 @@ def test_text_of_the_page_itself_is_not_doubled(tmp_path, turn, box):
         page.rotate(turn, relative=False)
         pdf.save(path)
     told = one_block("Born digital", box, (400, 600))
-    told["parsing_res_list"].append(
-        {"block_label": "text", "block_bbox": [50, 300, 300, 320], "block_content": "In a picture"}
-    )
+    told["parsing_res_list"].append(block_of("text", "In a picture", (50, 300, 300, 320)))
     (shown,) = made(path, "PDF", told)
     assert sorted(words(text_of(shown))) == ["Born", "In", "a", "digital", "picture"]
 
@@ -256,13 +249,8 @@ def test_vertical_text_and_joined_blocks(tmp_path):
     image.save(path)
     page = one_block("天地玄黄宇宙洪荒", (240, 40, 330, 260), (400, 400), "vertical_text")
     page["parsing_res_list"] += [
-        {
-            "block_label": "text",
-            "block_bbox": [15, 295, 185, 320],
-            "block_content": "left half right half",
-            "group_id": 7,
-        },
-        {"block_label": "text", "block_bbox": [215, 295, 385, 320], "block_content": "", "group_id": 7},
+        block_of("text", "left half right half", (15, 295, 185, 320), group_id=7),
+        block_of("text", "", (215, 295, 385, 320), group_id=7),
     ]
     (shown,) = made(path, "PNG", page)
     said, scale = shown.get_textpage(), shown.get_width() / 400

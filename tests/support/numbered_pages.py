@@ -13,6 +13,7 @@ import io
 import pypdfium2
 from PIL import Image, ImageDraw
 
+from tests.support.entries import block_of, entry_of
 from tests.support.simulated_parser import SimulatedParser
 
 TABLE = (
@@ -56,10 +57,8 @@ def noise(width: int, height: int) -> str:
 def result_of(number: int, drawing: str | None, only_table: bool = False) -> dict:
     """The `result` for one page."""
     if only_table:
-        block = {"block_label": "table", "block_content": TABLE, "block_bbox": [10, 100, 300, 300], "block_id": 0}
-        pruned = {"parsing_res_list": [block], "width": 600 + number, "height": 800}
-        entry = {"prunedResult": pruned, "markdown": {"text": TABLE, "images": {}}}
-        return {"layoutParsingResults": [entry], "docparser": {"partial": False, "pages": [], "models": {}}}
+        page = entry_of([block_of("table", TABLE, (10, 100, 300, 300), block_id=0)], width=600 + number, height=800)
+        return {"layoutParsingResults": [page], "docparser": {"partial": False, "pages": [], "models": {}}}
     blocks = [
         ("doc_title", f"Page {number}", [10, 10, 300, 40]),
         ("text", f"Text of page {number}.\x0b\n\nSecond paragraph.", [10, 50, 300, 90]),
@@ -67,19 +66,15 @@ def result_of(number: int, drawing: str | None, only_table: bool = False) -> dic
         ("image", "", [10, 310, 110, 410]),
         ("footer", "left out", [10, 700, 300, 720]),
     ]
-    listed = [
-        {"block_label": a, "block_content": b, "block_bbox": c, "block_id": i} for i, (a, b, c) in enumerate(blocks)
-    ]
+    listed = [block_of(*one, block_id=index) for index, one in enumerate(blocks)]
     name = "imgs/img_in_image_box_10_310_110_410.jpg"
     text = f'# Page {number}\n\nText of page {number}.\n\n{TABLE}\n\n<img src="{name}" />'
-    entry = {
-        "prunedResult": {"parsing_res_list": listed, "width": 600 + number, "height": 800},
-        "markdown": {"text": text, "images": {name: jpeg(100, 100)}},
-    }
+    page = entry_of(listed, text, width=600 + number, height=800)
+    page["markdown"]["images"] = {name: jpeg(100, 100)}
     if drawing:
-        entry["outputImages"] = {"layout_det_res": drawing}
+        page["outputImages"] = {"layout_det_res": drawing}
     return {
-        "layoutParsingResults": [entry],
+        "layoutParsingResults": [page],
         "docparser": {"partial": False, "pages": [], "models": {"vlm": "simulated"}},
     }
 

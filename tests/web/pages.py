@@ -6,6 +6,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from tests.support.entries import block_of
+
 WAIT_MS = 120_000  # busy machines draw slowly
 # What the page does after some time it does after a hundredth of it.
 HURRY = "{ const later = setTimeout; window.setTimeout = (act, ms, ...given) => later(act, ms / 100, ...given); } 0"
@@ -41,7 +43,7 @@ def page_of(
     their index; ``told``: further members of blocks; ``beside``: of the page's entry. ``pruned``: further keys of its
     prunedResult."""
     blocks: list[dict[str, Any]] = [
-        {"block_label": label, "block_bbox": box, "block_content": content, "block_polygon_points": outline}
+        block_of(label, content, box, block_polygon_points=outline)
         for (label, box, content), outline in zip(BLOCKS, map((outlines or {}).get, range(len(BLOCKS))), strict=True)
     ]
     said: dict[str, Any] = {"text": TEXT.format(BLOCKS[1][2], BLOCKS[2][2]), "picture": PICTURE}
