@@ -16,8 +16,8 @@ from pydantic import ValidationError
 
 from declared_settings import unknown
 from docparser.app import create_app
-from docparser.connections import bounded_protocol
 from docparser.errors import DataDirFull, NotReady, StorageAway, StorageUnavailable
+from docparser.http_protocol import bounded_protocol
 from docparser.logs import configure_logging
 from docparser.parsing.pool import WorkerPool
 from docparser.settings import Settings, wrong

@@ -15,12 +15,12 @@ from fastapi import Request
 from starlette.datastructures import UploadFile
 
 from docparser.clients.shares import ConcurrencyLimit, Shares
-from docparser.connections import Pace
 from docparser.contract import strict_json
 from docparser.documents.intake import DocumentIntake, UrlSource, decode_into
 from docparser.errors import DocumentTooLarge, InvalidRequest, SpoolFull, TooBusy
 from docparser.http.bodies import CHUNK, IN_MEMORY, Bodies, Body
 from docparser.http.strict_reading import StrictRequest, file_name, form_of
+from docparser.http_protocol import Pace
 from docparser.settings import Settings
 
 MIB = 1 << 20

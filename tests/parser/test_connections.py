@@ -25,8 +25,8 @@ from pydantic import ValidationError
 from docparser.clients import connections as registries
 from docparser.clients.connections import ConnectionRegistry
 from docparser.clients.shares import network_of
-from docparser.connections import MOST_FIELDS, CountedTransport, Head, error_answer
 from docparser.http.errors import FAMILIES, OTHERS
+from docparser.http_protocol import MOST_FIELDS, CountedTransport, Head, error_answer
 from docparser.settings import Settings
 from tests.support import samples
 from tests.support.parser_process import JOBS, SIMULATED_WORK, ParserProcess, running_service

@@ -38,7 +38,7 @@ ALLOWED: dict[str, set[str]] = {
     "places": {"formula_signs"},
     "places.grids": {"places"},
     "clients": {"contract", "errors", "job_tables", "logs", "postgres", "settings"},
-    "connections": {"clients", "settings"},
+    "http_protocol": {"clients", "settings"},
     "opening": set(),
     # Of errors only what its job in a child process may say.
     "convert": {"errors", "formula_signs", "html_tables", "opening", "outline", "places"},
@@ -111,7 +111,7 @@ ALLOWED: dict[str, set[str]] = {
         "settings",
         "traces",
     },
-    "server": {"app", "connections", "errors", "logs", "parsing", "settings", "weights"},
+    "server": {"app", "errors", "http_protocol", "logs", "parsing", "settings", "weights"},
     "__main__": {"server"},
     "api_keys": {"clients", "contract", "errors", "settings"},
     "link_keys": {"errors", "jobs", "jobs.storage", "settings"},
@@ -129,7 +129,7 @@ OUTSIDE: dict[str, set[str]] = {
     "paddlex": {"page"},  # what is not its public API: page.paddlex_private alone
     "fastapi": {"http", "http.dialects", "http.jobs", "app"},
     "starlette": {"http", "http.dialects", "http.jobs"},
-    "uvicorn": {"connections", "server"},
+    "uvicorn": {"http_protocol", "server"},
     "aiohttp": {"documents", "models", "outbound", "vlm"},  # the one client library for HTTP
     "psycopg": {"jobs.storage", "postgres"},
     "boto3": {"s3"},

@@ -80,7 +80,7 @@ FAULTS = (
     ),
     Fault(
         "no-retry-after",
-        "parser/docparser/connections.py",
+        "parser/docparser/http_protocol.py",
         "if status in (429, 503) else",
         "if status == 429 else",
         "parser",
