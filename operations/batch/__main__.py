@@ -30,6 +30,8 @@ async def parse_folder(options: argparse.Namespace) -> int:
 
     Raises ToolError.
     """
+    from bundle import parser_client
+    from bundle.paths import VALUES
     from bundle.progress import plural
 
     from . import local_parsers, outputs
@@ -52,7 +54,7 @@ async def parse_folder(options: argparse.Namespace) -> int:
             if works:
                 vlms = options.vlm if counts.left else []
                 urls = [*options.server, *await local_parsers.start(stack, vlms, options.patience, display)]
-                parsers = [Parser(url, options.timeout) for url in urls or [arguments.default_server()]]
+                parsers = [Parser(url, options.timeout) for url in urls or [parser_client.address(VALUES)]]
                 for parser in parsers:
                     stack.push_async_callback(parser.close)
                 if counts.left:

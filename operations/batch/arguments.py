@@ -8,9 +8,6 @@ import json
 from pathlib import Path
 from typing import Any
 
-from bundle import envfile
-from bundle.paths import ENV_FILE
-
 FORMATS = ("md", "json", "xlsx", "docx", "pdf", "chunks", "layout")
 
 
@@ -60,18 +57,18 @@ def parse() -> argparse.Namespace:
     options = parser.parse_args()
     if options.concurrency < 1:
         parser.error(f"--concurrency {options.concurrency}: expected at least 1")
-    options.formats = chosen_formats(parser, options.formats)
+    if not (formats := chosen_formats(parser, options.formats, FORMATS)):
+        parser.error(f"--formats {options.formats!r}: expected any of {', '.join(FORMATS)}")
+    options.formats = formats
     options.options = request_options(parser, options.options)
     return options
 
 
-def chosen_formats(parser: argparse.ArgumentParser, text: str) -> tuple[str, ...]:
-    """Return the formats in a list like `md,json`, each once."""
+def chosen_formats(parser: argparse.ArgumentParser, text: str, known: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the formats in a list like `md,json`, each once; () for an empty list."""
     names = tuple(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
-    if unknown := [name for name in names if name not in FORMATS]:
-        parser.error(f"--formats {text}: {unknown[0]!r} is not known; expected any of {', '.join(FORMATS)}")
-    if not names:
-        parser.error(f"--formats {text!r}: expected any of {', '.join(FORMATS)}")
+    if unknown := [name for name in names if name not in known]:
+        parser.error(f"--formats {text}: {unknown[0]!r} is not known; expected any of {', '.join(known)}")
     return names
 
 
@@ -86,9 +83,3 @@ def request_options(parser: argparse.ArgumentParser, text: str) -> dict[str, Any
     if ours := sorted({"file", "fileType", "visualize"} & value.keys()):
         parser.error(f"--options: {ours[0]} is set by this program")
     return value
-
-
-def default_server() -> str:
-    """Return the root URL of this bundle's own parser."""
-    values = envfile.merged(ENV_FILE)
-    return f"http://127.0.0.1:{values.get('PARSER_PORT') or '8080'}"

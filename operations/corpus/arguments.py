@@ -8,8 +8,9 @@ import dataclasses
 import json
 from typing import Any
 
-from batch.arguments import request_options
+from batch.arguments import chosen_formats, request_options
 from bundle.paths import VALUES
+from bundle.ports import reachable
 
 FORMATS = ("md", "json", "parquet", "xlsx", "docx", "chunks")
 EMBEDDED = ""
@@ -80,7 +81,11 @@ def parse(words: list[str] | None = None) -> Options:
         help=f"what to write, of {','.join(FORMATS)} (default md,json,parquet)",
     )
     parser.add_argument(
-        "--options", metavar="JSON", default="{}", help="fields of each page's request, as in scripts/parse_folder.py"
+        "--options",
+        metavar="JSON",
+        dest="request",
+        default="{}",
+        help="fields of each page's request, as in scripts/parse_folder.py",
     )
     parser.add_argument(
         "--pages-per-part",
@@ -92,6 +97,7 @@ def parse(words: list[str] | None = None) -> Options:
     parser.add_argument(
         "--patience",
         metavar="SECONDS",
+        dest="patience_s",
         type=float,
         default=600,
         help="how long the cluster, a bucket or all VLM servers may be away (default 600)",
@@ -122,30 +128,15 @@ def parse(words: list[str] | None = None) -> Options:
         if not url.startswith(("http://", "https://")):
             parser.error(f"--vlm-url {url}: expected a VLM server's API root like http://127.0.0.1:8000/v1")
     if not vlms and not chosen.engines:
-        own = VALUES.get("VLM_URL") or f"http://127.0.0.1:{VALUES.get('VLM_PORT') or '8000'}/v1"
+        host = reachable(VALUES.get("VLM_HOST") or "127.0.0.1")
+        own = VALUES.get("VLM_URL") or f"http://{host}:{VALUES.get('VLM_PORT') or '8000'}/v1"
         further = (VALUES.get("VLM_FURTHER_URLS") or "").split(",")
         vlms = (own, *(url.strip() for url in further if url.strip()))
-    formats = tuple(dict.fromkeys(name.strip() for name in chosen.formats.split(",") if name.strip()))
-    if unknown := [name for name in formats if name not in FORMATS]:
-        parser.error(f"--formats {chosen.formats}: {unknown[0]!r} is not known; expected any of {', '.join(FORMATS)}")
-    request = request_options(parser, chosen.options)
+    formats = chosen_formats(parser, chosen.formats, FORMATS) or ("json",)
+    request = request_options(parser, chosen.request)
     if request.get("restructurePages"):
         parser.error("--options: restructurePages is of a whole document; tables over pages are joined without it")
-    return Options(
-        source=chosen.source,
-        out=chosen.out,
-        ray=chosen.ray,
-        vlms=vlms,
-        engines=chosen.engines,
-        formats=formats or ("json",),
-        request=request,
-        pages_per_part=chosen.pages_per_part,
-        patience_s=chosen.patience,
-        retry_failed=chosen.retry_failed,
-        cpus=chosen.cpus,
-        threads=chosen.threads,
-        dashboard=chosen.dashboard,
-    )
+    return Options(**{**vars(chosen), "vlms": vlms, "formats": formats, "request": request})
 
 
 def whole_number(text: str) -> int:

@@ -47,6 +47,8 @@ def test_the_command_line_and_its_defaults(monkeypatch: pytest.MonkeyPatch) -> N
     )
     assert arguments.parse(["in", "--out", "out", "--engines", "2"]).vlms == (), "the run's own"
     assert arguments.parse(["in", "--out", "out", "--formats", ","]).formats == ("json",)
+    monkeypatch.setattr(arguments, "VALUES", {"VLM_HOST": "10.0.0.7"})
+    assert arguments.parse(["in", "--out", "out"]).vlms == ("http://10.0.0.7:8000/v1",)
 
 
 @pytest.mark.parametrize(

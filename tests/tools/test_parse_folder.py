@@ -20,6 +20,7 @@ from PIL import Image
 
 from batch import __main__ as program
 from batch.inputs import collect
+from bundle import paths
 from tests.support.numbered_pages import NumberedPagesParser, noise, numbered_pdf
 from tests.support.paths import ROOT
 from tests.support.processes import child_environment
@@ -339,6 +340,14 @@ def test_no_parser_at_all(parse, archive, parser):
     parser.close()
     done = parse("in")
     assert done.returncode == 4 and "no parser is ready" in done.stderr
+
+
+def test_without_an_address_this_bundles_parser_is_asked_where_it_listens(archive, monkeypatch, capsys):
+    monkeypatch.setattr(paths, "VALUES", {"PARSER_BIND": "127.0.0.9", "PARSER_PORT": "9"})
+    monkeypatch.chdir(archive.parent)
+    monkeypatch.setattr(sys, "argv", "parse_folder.py in --out out".split())
+    assert program.main() == 4
+    assert "not ready: http://127.0.0.9:9: cannot be reached" in "".join(capsys.readouterr())
 
 
 def test_what_cannot_be_written_is_one_line(archive, monkeypatch, capsys):

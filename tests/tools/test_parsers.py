@@ -155,5 +155,3 @@ def test_the_command_line_and_its_defaults(monkeypatch: pytest.MonkeyPatch):
     for wrong in ("--concurrency 0", "--formats ,", "--formats md,epub", "--options [1]", '--options {"fileType":1}'):
         with pytest.raises(SystemExit):
             parsed(f"in --out out {wrong}")
-    monkeypatch.setattr(arguments.envfile, "merged", lambda _: {"PARSER_PORT": "8123"})
-    assert arguments.default_server() == "http://127.0.0.1:8123"
