@@ -44,6 +44,7 @@ def accepted_by(reader: Callable[[str], object]) -> Callable[[str], bool]:
 
 NAME = r"[a-z0-9_]([a-z0-9._-]*[a-z0-9_])?"
 IPV6 = r"\[[0-9a-f:.]+\]"
+MEDIA_HOST = r"[A-Za-z0-9._-]+(:\d{1,5})?"
 CORES = r"\d+(-\d+)?(,\d+(-\d+)?)*"
 API_ROOT = matches(r"https?://\S+")
 FORMS = {
@@ -59,6 +60,10 @@ FORMS = {
         matches(rf"((\*\.)?{NAME}|{IPV6})(:\d{{1,5}})?"),
         "names like hooks.example.com or *.example.org:8443, comma-separated",
         many=True,
+    ),
+    "media hosts": Form(
+        matches(rf"\s*({MEDIA_HOST}(\s+|$))*"),
+        "names or addresses with blanks between them, like images.example.org 10.0.0.7:8080",
     ),
     "host names": Form(
         matches(rf"\*|(\*\.)?{NAME}|{IPV6}"),

@@ -156,6 +156,7 @@ VLM_SERVER = (
         "no redirects, 64 MB and 30 s at most. It refuses addresses of other hosts. In compose it needs "
         "[a network](secure.md#the-vlm-servers-own-port) for it.",
         shown="none",
+        form="media hosts",
     ),
     VLM_ATTENTION,
     Number("WATCHDOG_INTERVAL_S", "10", "Seconds between two probes of the replicas.", least=0.01, most=3600, unit="s"),

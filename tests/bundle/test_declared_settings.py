@@ -19,6 +19,7 @@ from declared_settings.kinds import Choice, Number
 from env_values import WrongValue
 from tests.support.paths import ROOT
 from tool_errors import UsageError
+from vlm_models.settings import RequestSettings
 from vlm_server.settings import GRAPH_MODES
 
 LINE = "PARSER_MAX_BODYMIB: unknown; did you mean PARSER_MAX_BODY_MIB?"
@@ -66,6 +67,17 @@ def test_the_launcher_knows_every_graph_mode_of_the_table():
     assert isinstance(setting, Choice) and tuple(GRAPH_MODES) == setting.values
 
 
+@pytest.mark.parametrize("hosts", ["A.example 10.0.0.7:8080", " a ", "a:123456", "http://a", "a,b", "a b:"])
+def test_preflight_takes_the_hosts_that_the_vlm_server_takes(hosts: str):
+    env = {"VLM_MEDIA_HOSTS": hosts}
+    try:
+        RequestSettings.from_environment(env)
+    except (ValueError, UsageError):
+        assert declared_settings.wrong(env)
+    else:
+        assert declared_settings.wrong(env) == []
+
+
 def test_local_mode_does_not_start_with_an_unknown_name():
     with pytest.raises(UsageError, match=re.escape(LINE)):
         LocalSettings.of({"PARSER_MAX_BODYMIB": "7"})
@@ -97,6 +109,10 @@ WRONG = {
     "VLM_REPLICAS": ("two", "a whole number from 1 to 64"),
     "VLM_THREADS": ("many", "a whole number from 1 to 1024"),
     "VLM_MEMORY_UTILIZATION": ("1", "a share above 0 and below 1, like 0.8"),
+    "VLM_MEDIA_HOSTS": (
+        "images.example.org https://images.example.org",
+        "names or addresses with blanks between them, like images.example.org 10.0.0.7:8080",
+    ),
     "WATCHDOG_INTERVAL_S": ("soon", "a number from 0.01 to 3600"),
     "STACK": ("9.9", "one of 0.11.1, 0.23.0"),
 }
