@@ -17,6 +17,7 @@ import pytest
 from bundle import status as bundle_status
 from bundle.archives import pack
 from bundle.compose import project
+from bundle.support import __main__ as support
 from bundle.support import sources
 from bundle.support.redact import MARK, Redactor, secrets
 from npu_smi import Answer
@@ -356,6 +357,25 @@ def test_what_every_linux_has_is_asked_with_words_that_work():
         for kind in ("health", "ecc", "temp", "device-share")
     }
     assert kinds.items() <= by_name.items() and by_name["npu/info.txt"] == ("npu-smi", "info")
+
+
+def test_what_a_command_printed_before_it_took_too_long_is_kept(monkeypatch: pytest.MonkeyPatch):
+    def hangs(*_: object, **__: object) -> None:
+        raise subprocess.TimeoutExpired("npu-smi info", 60, output=b"| NPU 0 | OK |\n")
+
+    monkeypatch.setattr(support.subprocess, "run", hangs)
+    said = support.output(sources.Source("npu/info.txt", "dies", ("npu-smi", "info")))
+    assert said == "| NPU 0 | OK |\n\nCommand 'npu-smi info' timed out after 60 seconds\n"
+
+
+def test_every_setting_of_the_shell_is_collected(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    """They win over .env. And what only looks like one of ours: a slip of the keyboard."""
+    own = {"STACK": "0.23.0", "PUBLIC_URL": "https://a", "WATCHDOG_FAILURES": "9", "VLM_REPLICA": "2"}
+    monkeypatch.setattr(support, "ENV_FILE", tmp_path / "absent")
+    monkeypatch.setattr(os, "environ", {**own, "EDITOR": "vi"})
+    name, _, text = next(support.collect())
+    assert name == "settings/shell.txt"
+    assert text.splitlines() == [f"{setting}={own[setting]}" for setting in sorted(own)]
 
 
 def test_an_archive_that_cannot_be_written(tmp_path: Path):

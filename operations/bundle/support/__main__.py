@@ -13,6 +13,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path, PurePath
 
+import declared_settings
 import npu_smi
 from bundle import parser_client
 from bundle.archives import pack
@@ -30,7 +31,8 @@ PLOG_SECONDS = 300
 
 
 def output(source: Source) -> str:
-    """What the command prints, with its status if that is not 0; one line if it cannot be run."""
+    """What the command prints, with its status if that is not 0, or a line that says that it took too long; one line if
+    it cannot be run."""
     try:
         done = subprocess.run(
             source.command,
@@ -41,10 +43,12 @@ def output(source: Source) -> str:
             timeout=source.timeout,
             check=False,
         )
-    except (OSError, subprocess.TimeoutExpired) as error:
+        printed, end = done.stdout, f"\nexit status {done.returncode}\n" if done.returncode else ""
+    except subprocess.TimeoutExpired as late:
+        printed, end = late.stdout or b"", f"\n{late}\n"
+    except OSError as error:
         return f"{' '.join(source.command)}: {error}\n"
-    text = done.stdout[-MOST_BYTES:].decode("utf-8", "replace")
-    return text + (f"\nexit status {done.returncode}\n" if done.returncode else "")
+    return printed[-MOST_BYTES:].decode("utf-8", "replace") + end
 
 
 def page(path: str) -> str:
@@ -95,7 +99,7 @@ def collect() -> Iterator[tuple[str, str, str]]:
     own = {
         name: value
         for name, value in os.environ.items()
-        if name.startswith(("VLM_", "PARSER_", "LAYOUT_", "NPU_", "HARDWARE"))
+        if name in declared_settings.names() or name.startswith(declared_settings.PREFIXES)
     }
     yield "settings/shell.txt", "settings of this shell", "".join(f"{name}={own[name]}\n" for name in sorted(own))
     for source in sources(sorted({die.npu for die in npu_smi.parse(npu_smi.ask("info").text).dies})):
