@@ -130,6 +130,7 @@ def test_without_settings_they_are_made_for_the_archives_images(folders: tuple[P
     values = envfile.parse((new / ".env").read_text(), {})
     example = envfile.parse((ROOT / ".env.example").read_text(), {})
     assert values == {**example, **SETTINGS}
+    assert (new / ".env").read_text().startswith("# The settings that most sites look at, with their defaults; ")
     (new / ".env").write_text("STACK=0.11.1\n")
     takeover.begin(new, SETTINGS)
     assert (new / ".env").read_text() == "STACK=0.11.1\n"
