@@ -6,6 +6,7 @@ Where NPU_IDS is empty, ATLAS is the file's name: all dies of such a server.
 
 from __future__ import annotations
 
+import argparse
 import re
 import sys
 import time
@@ -229,24 +230,23 @@ def leaving_out(values: Mapping[str, str]) -> str:
 
 
 def main(words: list[str]) -> int:
-    seconds = 0.0
-    if words[-2:-1] == ["--wait"] and words[-1].isdigit() and words[0] == PRESENT:
-        words, seconds = words[:-2], float(words[-1])
-    if (
-        not 1 <= len(words) <= 2
-        or any(word.startswith("-") for word in words)
-        or (len(words) == 2 and words[0] != PRESENT)
-    ):
-        print(
-            "usage: scripts/select_npus.sh IDS (like 0,2,5 or 4-11) | present [IDS] [--wait SECONDS]", file=sys.stderr
-        )
-        return 2
+    parser = argparse.ArgumentParser(prog="scripts/select_npus.sh", description="Write the file for a choice of dies.")
+    parser.add_argument("ids", metavar=f"IDS|{PRESENT}", help=f"like 0,2,5 or 4-11; {PRESENT}: those that can be used")
+    parser.add_argument(
+        "among", metavar="IDS", nargs="?", help=f"{PRESENT} among these (default: those of the last time, else all)"
+    )
+    parser.add_argument(
+        "--wait", metavar="SECONDS", type=float, default=0, help=f"{PRESENT}: for the driver, while the node boots"
+    )
+    options = parser.parse_args(words)
+    if options.ids != PRESENT and (options.among or options.wait):
+        parser.error(f"further IDS and --wait go with {PRESENT}")
 
     def write_file() -> None:
-        if words[0] != PRESENT:
-            say(f"{shown(write(words[0]))} is there; set NPU_IDS={words[0]} in .env")
-        elif text := words[1] if words[1:] else looked_at(VALUES):
-            select(text, seconds)
+        if options.ids != PRESENT:
+            say(f"{shown(write(options.ids))} is there; set NPU_IDS={options.ids} in .env")
+        elif text := options.among or looked_at(VALUES):
+            select(text, options.wait)
         else:
             own = VALUES["NPU_IDS"]
             say(f"nothing was written, because .env has NPU_IDS={own}; {leaving_out(VALUES)}")
