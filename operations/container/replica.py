@@ -20,7 +20,7 @@ from pathlib import Path
 import thread_pools
 from container import cores, folders, replicas, status
 from health_probe import probe
-from tool_errors import UsageError
+from tool_errors import run
 
 # The longest wait for the container's first replica: what it read and compiled is then in the machine's memory and in
 # HOME's caches for all others, which start together. A broken first one costs them this minute.
@@ -96,8 +96,8 @@ def wait_for_turn(index: int) -> None:
         time.sleep(1)
 
 
-def main() -> int:
-    """Returns 2 where a setting is wrong, with one line on stderr; else this process becomes the server."""
+def main() -> None:
+    """This process becomes the server. Raises UsageError where a setting is wrong."""
     index = int(sys.argv[1])
     own_record = record(os.environ, index)
     end_previous(own_record)
@@ -105,12 +105,8 @@ def main() -> int:
     replicas.wait_until_chosen(os.environ, index)
     wait_for_turn(index)
     replicas.wait_until_chosen(os.environ, index)  # a turn takes minutes
-    try:
-        bound, why = cores.of_replica(os.environ, index, sorted(os.sched_getaffinity(0)))
-        own = {**replicas.environment(os.environ, index), **thread_pools.environment(os.environ, len(bound))}
-    except UsageError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
+    bound, why = cores.of_replica(os.environ, index, sorted(os.sched_getaffinity(0)))
+    own = {**replicas.environment(os.environ, index), **thread_pools.environment(os.environ, len(bound))}
     os.sched_setaffinity(0, bound)
     pools = " ".join(f"{name}={own[name]}" for name in thread_pools.POOLS if name in own)
     print(f"replica {index}: {len(bound)} cores from {bound[0]} to {bound[-1]}, {why}; {pools}", flush=True)
@@ -123,4 +119,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run(main))

@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 
 from container import replica, replicas, status
-from tool_errors import UsageError
+from tool_errors import UsageError, run
 
 # As long as HAProxy lets a request take (`timeout server` in config/haproxy.cfg).
 DRAIN_SECONDS, END_SECONDS = 910, 20
@@ -78,17 +78,11 @@ def choose(env: Mapping[str, str], half: str) -> None:
     status.write(env)
 
 
-def main() -> int:
+def main() -> None:
     arguments = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     arguments.add_argument("half", choices=(*replicas.HALVES, "all"))
-    half = arguments.parse_args().half
-    try:
-        choose(status.settings(dict(os.environ)), half)
-    except UsageError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
-    return 0
+    choose(status.settings(dict(os.environ)), arguments.parse_args().half)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run(main))
