@@ -30,7 +30,7 @@ class Recorded:
         self.steps.append(f"start {' '.join(programs)}")
 
     def run(self, **said: str) -> list[str]:
-        prepare.prepare_local(LocalSettings.of({**os.environ, **said}), [], self, install=False)
+        prepare.prepare_local(LocalSettings.of({**os.environ, **said}), [], self.start, install=False)
         return self.steps
 
     def _set_up(self, environment: Environment) -> None:

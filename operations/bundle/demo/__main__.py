@@ -45,7 +45,7 @@ def run_demo(words: list[str]) -> None:
             services.check()
             prepared = Prepared()
             if chosen == "local":
-                prepared = prepare_local(settings, documents, local, install=not options.no_install)
+                prepared = prepare_local(settings, documents, local.start, install=not options.no_install)
             services.start()
             weights = services.wait_ready() or prepared.weights
         for document in documents:

@@ -7,10 +7,9 @@ import fcntl
 import json
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Protocol
 
 from bundle.demo import inputs
 from bundle.environments import system
@@ -20,12 +19,6 @@ from bundle.local_mode.settings import LocalSettings
 from bundle.paths import RUN_DIR
 from bundle.progress import last_line, step
 from tool_errors import UsageError
-
-
-class Startable(Protocol):
-    """What the preparation asks of the services."""
-
-    def start(self, *programs: str) -> None: ...
 
 
 @dataclass(frozen=True)
@@ -53,12 +46,12 @@ def exclusive() -> Iterator[None]:
 
 
 def prepare_local(
-    settings: LocalSettings, documents: list[inputs.Document], services: Startable, *, install: bool
+    settings: LocalSettings, documents: list[inputs.Document], start: Callable[[str], None], *, install: bool
 ) -> Prepared:
     """Make the environments, choose the weights and decode the documents. Raises ToolError.
 
-    The VLM takes longest to start. It loads while the parser's environment is made, if that has to be made. `install`
-    allows root to install system packages that are missing.
+    The VLM takes longest to start. It loads while the parser's environment is made, if that has to be made. `start`
+    starts a program, `install` allows root to install system packages that are missing.
     """
     tools, vlm, parser = environments(settings)
     system.ensure((tools, vlm, parser), install=install)
@@ -66,7 +59,7 @@ def prepare_local(
         set_up(environment)
     weights = choose_weights(settings)
     if not is_ready(parser):
-        services.start("vlm")
+        start("vlm")
         set_up(parser)
     return Prepared(inputs.decode(documents), weights)
 
