@@ -21,14 +21,14 @@ from typing import TYPE_CHECKING
 import cgroup
 import parser_memory
 from bundle import readiness
-from bundle.environments.setup import ENVIRONMENTS
+from bundle.environments.setup import python_of
 from bundle.local_mode.settings import LocalSettings
 from bundle.paths import ROOT, RUN_DIR, VALUES, shown
 from health_probe import probe
 from selftest.server import Server
 from served_weights.settings import WeightSettings
 from served_weights.vlm import named
-from tool_errors import EnvironmentSetupError, ServiceError, UsageError
+from tool_errors import ServiceError, UsageError
 
 if TYPE_CHECKING:
     from .progress import Display
@@ -46,11 +46,9 @@ async def start(stack: contextlib.AsyncExitStack, vlms: list[str], patience: flo
 
     Raises UsageError, EnvironmentSetupError, ServiceError.
     """
-    python = ENVIRONMENTS["parser"].python
-    if vlms and not python.is_file():
-        raise EnvironmentSetupError(
-            f"--vlm: the environment parser is not there ({shown(python)}); make it with scripts/setup_env.sh parser"
-        )
+    if not vlms:
+        return []
+    python = python_of("parser", "--vlm: ")
     for vlm in vlms:
         if not vlm.startswith(("http://", "https://")):
             raise UsageError(f"--vlm {vlm}: expected a VLM server's API root like http://127.0.0.1:8000/v1")

@@ -7,9 +7,8 @@ import os
 import sys
 from pathlib import Path
 
-from bundle.environments.setup import ENVIRONMENTS
-from bundle.paths import shown
-from tool_errors import EnvironmentSetupError
+from bundle.environments.setup import ENVIRONMENTS, python_of
+from tool_errors import run
 
 
 def interpreter(name: str, words: list[str]) -> Path:
@@ -18,23 +17,12 @@ def interpreter(name: str, words: list[str]) -> Path:
     Raises EnvironmentSetupError if the environment is missing. The tools never make one by themselves, because on an
     NPU it holds a torch_npu that the lock does not know.
     """
-    if "-h" in words or "--help" in words:
-        return Path(sys.executable)
-    python = ENVIRONMENTS[name].python
-    if not python.is_file():
-        raise EnvironmentSetupError(
-            f"the environment {name} is not there ({shown(python)}); make it with scripts/setup_env.sh {name}"
-        )
-    return python
+    return Path(sys.executable) if "-h" in words or "--help" in words else python_of(name)
 
 
-def launch(name: str, module: str, words: list[str]) -> int:
-    """Replace this process by `module` in the environment `name`; returns an exit status only if that fails."""
-    try:
-        python = interpreter(name, words)
-    except EnvironmentSetupError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return error.exit_status
+def launch(name: str, module: str, words: list[str]) -> None:
+    """Replace this process by `module` in the environment `name`. Raises EnvironmentSetupError as `interpreter`."""
+    python = interpreter(name, words)
     own = {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1"}
     if "PLUGIN_PYTHON" not in os.environ:
         own["PLUGIN_PYTHON"] = os.pathsep.join(str(ENVIRONMENTS[name].python) for name in ("vlm", "vlm-0.23"))
@@ -45,4 +33,4 @@ def launch(name: str, module: str, words: list[str]) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(launch(sys.argv[1], sys.argv[2], sys.argv[3:]))
+    sys.exit(run(lambda: launch(sys.argv[1], sys.argv[2], sys.argv[3:])))

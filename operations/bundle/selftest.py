@@ -16,14 +16,14 @@ from typing import Any
 from bundle import files, parser_client
 from bundle.compose import mounted, project
 from bundle.demo.inputs import open_documents
-from bundle.environments.setup import ENVIRONMENTS
+from bundle.environments.setup import python_of
 from bundle.local_mode.settings import LocalSettings
 from bundle.paths import ROOT, VALUES, shown
 from selftest import check as selftest
 from selftest.server import Server
 from served_weights.settings import WeightSettings
 from served_weights.vlm import find_vlm
-from tool_errors import FAILED, EnvironmentSetupError, ServiceError, ToolError, UsageError, run
+from tool_errors import FAILED, ServiceError, ToolError, UsageError, run
 
 PAGE = ROOT / "tests/data/report.png"
 PAGE_SECONDS = 600
@@ -119,11 +119,7 @@ def check_page(recorded: str | None, text: str, tolerance: float) -> selftest.Fi
 
 def record(weights: Path, values: Path, parser: str) -> int:
     """Write the values. Raises EnvironmentSetupError or ServiceError."""
-    python = ENVIRONMENTS["reference"].python
-    if not python.is_file():
-        raise EnvironmentSetupError(
-            "--record needs the environment reference; make it with scripts/setup_env.sh reference"
-        )
+    python = python_of("reference", "--record: ")
     env = {"OMP_NUM_THREADS": "1", **os.environ}
     command = [str(python), "-m", "reference.record_golden", "--model_path", str(weights)]
     done = subprocess.run(command, env=env, stdout=subprocess.PIPE, text=True, check=False)

@@ -15,25 +15,29 @@ from typing import Any
 import pytest
 
 from bundle import launch
-from bundle.environments import audit
+from bundle.environments import audit, setup
 from bundle.local_mode import keys
 from bundle.offline import __main__ as offline
 from tests.support.paths import ROOT
+from tool_errors import EnvironmentSetupError
 
 
 @pytest.fixture
 def environments(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Path]:
-    pythons = {name: tmp_path / name / "bin/python" for name in ("client", "vlm", "vlm-0.23")}
-    monkeypatch.setattr(launch, "ENVIRONMENTS", {name: SimpleNamespace(python=path) for name, path in pythons.items()})
+    pythons = {name: tmp_path / name / "bin/python" for name in ("client", "parser", "vlm", "vlm-0.23")}
+    made = {name: SimpleNamespace(python=path) for name, path in pythons.items()}
+    monkeypatch.setattr(launch, "ENVIRONMENTS", made)
+    monkeypatch.setattr(setup, "ENVIRONMENTS", made)
     return pythons
 
 
-def test_a_tool_runs_in_its_environment(environments: dict[str, Path], monkeypatch: pytest.MonkeyPatch, capsys):
+def test_a_tool_runs_in_its_environment(environments: dict[str, Path], monkeypatch: pytest.MonkeyPatch):
     became: list[Any] = []
     monkeypatch.setattr(os, "execve", lambda *words: became.append(words))
     monkeypatch.setattr(os, "environ", {"PYTHONDONTWRITEBYTECODE": "1", "OWN": "kept", "PYTHONPATH": "/ours:/cann"})
-    assert launch.launch("client", "batch", ["in"]) == 3 and not became
-    assert "the environment client is not there" in capsys.readouterr().err
+    with pytest.raises(EnvironmentSetupError, match="the environment client is not there .*setup_env.sh client"):
+        launch.launch("client", "batch", ["in"])
+    assert not became
     (python := environments["client"]).parent.mkdir(parents=True)
     python.touch()
     launch.launch("client", "batch", ["in", "--out", "out"])
@@ -73,18 +77,17 @@ def test_keys_are_made_where_the_parser_of_local_mode_reads_them(
     environments: dict[str, Path], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):
     became: list[Any] = []
-    monkeypatch.setattr(keys, "ENVIRONMENTS", {"parser": SimpleNamespace(python=environments["client"])})
     monkeypatch.setattr(keys, "VALUES", {"PARSER_DATA_DIR": "jobs", "PARSER_RESULT_URL_HOURS": "2"})
     monkeypatch.setattr(keys.os, "chdir", became.append)
     monkeypatch.setattr(keys.os, "umask", became.append)
     monkeypatch.setattr(keys.os, "execve", lambda *words: became.append(words))
     assert keys.main(["api_keys", "list"]) == 3 and not became
     assert "the environment parser is not there" in capsys.readouterr().err
-    environments["client"].parent.mkdir(parents=True)
-    environments["client"].touch()
+    (python := environments["parser"]).parent.mkdir(parents=True)
+    python.touch()
     assert keys.main(["link_keys", "rotate", "--revoke"]) == 0
     folder, mask, (program, words, env) = became
-    assert (folder, mask, program) == (ROOT, 0o077, environments["client"])
+    assert (folder, mask, program) == (ROOT, 0o077, python)
     assert words == [str(program), "-m", "docparser.link_keys", "rotate", "--revoke"]
     assert (env["PARSER_DATA_DIR"], env["PARSER_RESULT_URL_HOURS"], env["HARDWARE"]) == ("jobs", "2", "cpu")
     assert (keys.main(["--help"]), keys.main([]), keys.main(["make"])) == (0, 2, 2) and len(became) == 3

@@ -67,6 +67,16 @@ def settings_of(environment: Environment) -> dict[str, str]:
     }
 
 
+def python_of(name: str, what: str = "") -> Path:
+    """The Python of an environment that must be there. Raises EnvironmentSetupError, which begins with `what`."""
+    python = ENVIRONMENTS[name].python
+    if not python.is_file():
+        raise EnvironmentSetupError(
+            f"{what}the environment {name} is not there ({shown(python)}); make it with scripts/setup_env.sh {name}"
+        )
+    return python
+
+
 def is_ready(environment: Environment) -> bool:
     """Whether nothing is left to do for this environment."""
     return environment.python.is_file() and is_current(environment.home, environment.inputs, settings_of(environment))

@@ -6,10 +6,10 @@ from __future__ import annotations
 import os
 import sys
 
-from bundle.environments.setup import ENVIRONMENTS
+from bundle.environments.setup import python_of
 from bundle.local_mode.settings import LocalSettings
-from bundle.paths import ROOT, VALUES, shown
-from tool_errors import EnvironmentSetupError, run
+from bundle.paths import ROOT, VALUES
+from tool_errors import run
 
 COMMANDS = ("api_keys", "link_keys")
 USAGE = (
@@ -28,11 +28,7 @@ def main(words: list[str]) -> int:
         return 2
 
     def become() -> None:
-        settings, python = LocalSettings.of(VALUES), ENVIRONMENTS["parser"].python
-        if not python.is_file():
-            raise EnvironmentSetupError(
-                f"the environment parser is not there ({shown(python)}); make it with scripts/setup_env.sh parser"
-            )
+        settings, python = LocalSettings.of(VALUES), python_of("parser")
         # As the parser itself is started: bundle/local_mode/supervisor.py.
         os.chdir(ROOT)
         os.umask(0o077)
