@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from bundle.compose.mounted import MODELS, on_host
@@ -11,7 +11,7 @@ from bundle.paths import ROOT
 from bundle.preflight.machine import Finding, Machine, exists, passed
 from served_weights import layout, manifest
 from served_weights.settings import WeightSettings
-from served_weights.vlm import VlmWeights, find_vlm, is_absent, named
+from served_weights.vlm import find_vlm, is_absent, named
 from tool_errors import UsageError, WeightsError
 
 OWN = "config/models.yaml"  # of the bundle; the images have it too
@@ -86,24 +86,25 @@ def vlm(settings: WeightSettings) -> tuple[Finding, Path | None]:
         weights = find_vlm(settings)
     except WeightsError as error:
         return Finding("FAIL", "weights", str(error), "config.json and *.safetensors", remedy(settings)), None
-    return vlm_finding(weights, settings), weights.path
-
-
-def vlm_finding(weights: VlmWeights, settings: WeightSettings) -> Finding:
-    try:
-        count = manifest.verify(weights.path)
-    except WeightsError as error:
-        return Finding("FAIL", "weights", str(error), "the files of the manifest", remedy(settings))
+    demo = None
     if weights.demo and not settings.vlm_model:
         home = settings.models_dir / settings.catalog.recommended.path
-        return Finding(
-            "WARN",
-            "weights",
-            f"{home} is not there; the demo weights in {weights.path} would be served",
-            "the published weights",
-            RECOMMENDED,
-        )
-    return passed("weights", f"{weights.path}" + ("" if count else f", no {manifest.NAME} to compare with"))
+        demo = (f"{home} is not there; the demo weights in {weights.path} would be served", "the published weights")
+    return compared("weights", weights.path, manifest.verify, settings, demo), weights.path
+
+
+def compared(
+    check: str, folder: Path, verify: Callable[[Path], int], settings: WeightSettings, demo: tuple[str, str] | None
+) -> Finding:
+    """Whether weights that are there agree with their manifest. `demo`: what is found and what is needed instead, of
+    weights that are the demo's because nothing else is there."""
+    try:
+        count = verify(folder)
+    except WeightsError as error:
+        return Finding("FAIL", check, str(error), "the files of the manifest", remedy(settings))
+    if demo:
+        return Finding("WARN", check, *demo, RECOMMENDED)
+    return passed(check, f"{folder}" + ("" if count else f", no {manifest.NAME} to compare with"))
 
 
 def layout_model(settings: WeightSettings, machine: Machine) -> tuple[Finding, Path | None]:
@@ -114,23 +115,10 @@ def layout_model(settings: WeightSettings, machine: Machine) -> tuple[Finding, P
         weights = layout.find_layout(settings, carried)
     except WeightsError as error:
         return layout_missing(error, layout.name_of(named(settings)[0]), machine), None
-    return layout_finding(weights, settings), weights.path
-
-
-def layout_finding(weights: layout.LayoutWeights, settings: WeightSettings) -> Finding:
-    try:
-        count = layout.verify_layout(weights.path)
-    except WeightsError as error:
-        return Finding("FAIL", "layout model", str(error), "the files of the manifest", remedy(settings))
+    demo = None
     if weights.demo and not settings.vlm_model and not settings.layout_model_dir:
-        return Finding(
-            "WARN",
-            "layout model",
-            f"the demo's in {weights.path} would be used",
-            f"the published {weights.name}",
-            RECOMMENDED,
-        )
-    return passed("layout model", f"{weights.path}" + ("" if count else f", no {manifest.NAME} to compare with"))
+        demo = (f"the demo's in {weights.path} would be used", f"the published {weights.name}")
+    return compared("layout model", weights.path, layout.verify_layout, settings, demo), weights.path
 
 
 def layout_missing(error: WeightsError, name: str, machine: Machine) -> Finding:
