@@ -11,13 +11,14 @@ from pathlib import Path
 from typing import Any
 
 from atlas import Product
+from declared_settings.vlm_args import means
 from served_weights.vlm import VlmWeights
 from tool_errors import UsageError
 
 from .host import Host
 from .serving import Serving
 from .settings import Settings
-from .words import last_value, means, whole
+from .words import last_value, whole
 
 # The middleware that asks for keys, as models.yaml names it.
 GATE = "vlm_models.middleware.ChatOnly"

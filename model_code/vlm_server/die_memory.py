@@ -11,12 +11,13 @@ from pathlib import Path
 from typing import Any
 
 import stacks
+from declared_settings.vlm_args import GRAPH_WORDS, means
 from served_weights.vlm import VlmWeights
 from tool_errors import UsageError
 
 from .command import max_num_seqs
 from .settings import Settings
-from .words import GRAPH_WORDS, last_value, means, number, whole
+from .words import last_value, number, whole
 
 GB = 1e9
 # Bytes of a replica besides weights and cache: CANN's context 0.4 GB, a profiling step's activations 1.0, and 1.3 by

@@ -3,19 +3,17 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 import atlas
 import declared_settings
+from declared_settings import vlm_args
 from declared_settings.forms import FORMS
 from served_weights.settings import WeightSettings
 from tool_errors import UsageError
 from vlm_models.settings import RequestSettings, VisionSettings
-
-from .words import GRAPH_WORDS, PARALLEL_WORDS, PLACE_WORDS, means
 
 # VLM_GRAPH_MODE -> vLLM's CUDAGraphMode, which vllm-ascend takes for its own graphs.
 GRAPH_MODES = {
@@ -82,23 +80,7 @@ class Settings:
             )
         if graph_mode not in ("", "none") and eager:
             raise UsageError(f"VLM_GRAPH_MODE is {graph_mode!r}, but VLM_ENFORCE_EAGER is 1; leave one of them empty")
-        try:
-            arguments = tuple(shlex.split(env.get("VLM_ARGS") or ""))
-        except ValueError as error:
-            raise UsageError(
-                f"VLM_ARGS is {env['VLM_ARGS']!r}: {error}; expected arguments of `vllm serve`, quoted as in a shell"
-            ) from error
-        fixed = PLACE_WORDS + (PARALLEL_WORDS if product else ())
-        if taken := [word for word in arguments if means(word, fixed)]:
-            raise UsageError(
-                f"VLM_ARGS has {taken[0]!r}; expected no address, no dies and no file of arguments: the bundle gives "
-                "each replica its own port and one die. Remove it; VLM_REPLICAS sets the number of replicas"
-            )
-        if graph_mode and (words := [word for word in arguments if means(word, GRAPH_WORDS)]):
-            raise UsageError(
-                f"VLM_GRAPH_MODE is {graph_mode!r}, but VLM_ARGS has {words[0]!r}, which takes its place; leave "
-                'VLM_GRAPH_MODE empty and say "cudagraph_mode" in VLM_ARGS'
-            )
+        arguments = vlm_args.words(env, on_dies=product is not None)
         collector = env.get("OTEL_EXPORTER_OTLP_ENDPOINT") or ""
         if collector and FORMS["collector"].misfit(collector) is not None:
             raise UsageError(f"OTEL_EXPORTER_OTLP_ENDPOINT is {collector!r}; expected {FORMS['collector'].expected}")

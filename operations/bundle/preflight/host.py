@@ -12,6 +12,7 @@ import parser_memory
 import stacks
 from bundle.preflight import npu
 from bundle.preflight.machine import GIB, MEMORY_LIMITS, Finding, Machine, passed
+from declared_settings import vlm_args
 from tool_errors import UsageError
 
 # Systems of nodes on which the bundle's requirements were seen; others may do as well.
@@ -45,6 +46,10 @@ def refused_together(machine: Machine) -> Iterator[tuple[str, str]]:
             "PARSER_CALLBACK_HOSTS allows callbacks, and there is no secret to sign them",
             "PARSER_CALLBACK_SECRETS or PARSER_CALLBACK_SECRETS_FILE",
         )
+    try:
+        vlm_args.words(values, on_dies=machine.hardware == "ascend")
+    except UsageError as error:
+        yield str(error), "arguments of `vllm serve`, quoted as in a shell, none that the bundle decides itself"
     try:
         if machine.hardware == "ascend":
             yield from refused_on_dies(values, stack, atlas.named(machine.setting("ATLAS", "")))

@@ -14,9 +14,9 @@ from typing import Any
 
 import pytest
 
+from declared_settings.vlm_args import PARALLEL_WORDS, PLACE_WORDS, means
 from tests.npu.vllm_ascend.conftest import NEW, WORKER
 from vlm_server import die_memory
-from vlm_server.words import PARALLEL_WORDS, PLACE_WORDS, means
 
 # vLLM's sizes for 128 requests at once: up to as many, or twice as many, in steps of 8.
 SIZES = [1, 2, 4, *range(8, 129 if NEW else 257, 8)]
