@@ -133,9 +133,9 @@ def test_replicas_that_ask_for_a_key(replicas: list[SimulatedReplica], tmp_path:
         return subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, check=False)
 
     monkeypatch.setattr(served_model.project, "compose", ask_inside)
-    assert served_model.served("vlm", "python") == "m"
+    assert served_model.served("vlm") == "m"
     container.write_key({"RUN_DIR": str(tmp_path)})
-    assert not (tmp_path / "vlm-api-key").exists() and served_model.served("vlm", "python") == ""
+    assert not (tmp_path / "vlm-api-key").exists() and served_model.served("vlm") == ""
 
 
 @pytest.mark.server

@@ -339,9 +339,9 @@ def test_tools_of_the_host_read_the_containers_models_yaml(
     assert {path.parent for path, _ in contents.weight_files()} == {folder}
     monkeypatch.setattr(served_model, "served", lambda *_: "deep/B")
     with pytest.raises(UsageError, match="vlm serves deep/B, and with these settings a new container would serve A"):
-        served_model.check("vlm", "python", values)
+        served_model.check("vlm", values)
     unseen = {**values, "MODELS_CONFIG": "/etc/models.yaml"}
-    served_model.check("vlm", "python", unseen)
+    served_model.check("vlm", unseen)
     with pytest.raises(ServiceError, match="/etc/models.yaml cannot be read.*--weights"):
         folder_of_weights("", mounted.on_host(unseen))
 

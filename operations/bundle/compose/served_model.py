@@ -27,10 +27,10 @@ with OPENER.open(Request("http://127.0.0.1:8000/v1/models", headers=headers), ti
 """
 
 
-def served(service: str, python: str) -> str:
+def served(service: str) -> str:
     """What VLM_MODEL must be for the model that `service` serves; "" where it does not answer, or serves another
-    folder. `python` runs inside the container."""
-    answer = project.compose("exec", "-T", service, python, "-c", ASK)
+    folder."""
+    answer = project.compose("exec", "-T", service, project.PYTHON, "-c", ASK)
     try:
         root = PurePath(json.loads(answer.stdout)["data"][0]["root"])
     except (ValueError, LookupError, TypeError):
@@ -38,13 +38,11 @@ def served(service: str, python: str) -> str:
     return str(root.relative_to(MODELS)) if root.is_relative_to(MODELS) else ""
 
 
-def check(service: str, python: str, values: Mapping[str, str]) -> None:
-    """Raise UsageError where a new container would serve another model than `service` does: the parser asks for one by
-    name, and its calls go to both. Where VLM_MODEL is unset, weights that were fetched since are newer.
-
-    `python` runs inside the container, `values` are the settings of the new one.
-    """
-    now = served(service, python)
+def check(service: str, values: Mapping[str, str]) -> None:
+    """Raise UsageError where a new container, of the settings `values`, would serve another model than `service` does:
+    the parser asks for one by name, and its calls go to both. Where VLM_MODEL is unset, weights that were fetched since
+    are newer."""
+    now = served(service)
     try:
         settings = WeightSettings.from_environment({**on_host(values), "HARDWARE": hardware(values)})
         wanted = str(find_vlm(settings).path.relative_to(settings.models_dir))

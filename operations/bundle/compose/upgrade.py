@@ -191,7 +191,7 @@ def as_it_is(container: str) -> dict[str, str]:
     own = {name: env.get(name, "") for name in passed if name.startswith(OWN_PREFIXES) and name not in COUNT_DIES}
     # Where it is unset, the container took the newest weights of then; newer ones may be there by now. Where it serves
     # nothing that could be asked, those it is, and the parser follows.
-    own["VLM_MODEL"] = own.get("VLM_MODEL") or served_model.served(NOW, project.PYTHON)
+    own["VLM_MODEL"] = own.get("VLM_MODEL") or served_model.served(NOW)
     return {**own, **own_image}
 
 
@@ -221,7 +221,7 @@ def start(seconds: float, pause: bool) -> None:
         raise UsageError(f"{image} is not there; docker compose build, or scripts/offline_bundle.sh load")
     if image_of(rows) == new:
         raise UsageError(f"vlm runs {image} already; build or load another version first")
-    served_model.check(NOW, project.PYTHON, VALUES)
+    served_model.check(NOW, VALUES)
     mine = division.held(rows, NOW)
     if mine and not apart:
         check_pause(pause, mine)
@@ -264,7 +264,7 @@ def promote(seconds: float) -> None:
         raise UsageError(
             f"{NEXT} did not pass scripts/upgrade.sh start, so it does not serve; run scripts/upgrade.sh back"
         )
-    served_model.check(NOW, project.PYTHON, VALUES)
+    served_model.check(NOW, VALUES)
     if division.are_apart(rows):
         start_container(NOW, seconds, division.settings(NOW, division.of_pair(rows, VALUES), VALUES))
         judge(NOW)

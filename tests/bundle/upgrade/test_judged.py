@@ -97,7 +97,7 @@ def test_without_recorded_values_both_versions_read_one_block_alike(
 )
 def test_the_model_that_a_container_serves(monkeypatch: pytest.MonkeyPatch, told: str, model: str):
     monkeypatch.setattr(upgrade.project, "compose", lambda *_, **__: subprocess.CompletedProcess([], 0, told, ""))
-    assert served_model.served("vlm", "python") == model
+    assert served_model.served("vlm") == model
 
 
 def test_both_containers_must_serve_one_model(node: SimulatedDies, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
