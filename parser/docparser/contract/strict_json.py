@@ -4,8 +4,8 @@
 Python's reader also takes NaN and Infinity, numbers of any size, halves of surrogate pairs, UTF-16, and nesting until
 its stack is full. Each of these fails somewhere later, where nobody knows any more that the request is to blame.
 
-A long string is found without reading the JSON (``find_long``, ``last_long``), so that a document in base64 never
-becomes text in memory.
+A long string is found without reading the JSON (``last_long``), so that a document in base64 never becomes text in
+memory.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from __future__ import annotations
 import json
 import math
 import re
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any, NoReturn, Protocol
 
@@ -28,7 +29,6 @@ LONG = 1 << 16  # bytes; a shorter string is left where it is
 MOST_SIGNS = 100_000  # brackets and strings that are looked at; JSON of a document in base64 has a hundred
 MOST_BACKSLASHES = 64  # in a row
 STRUCTURE = re.compile(rb'["\[\]{}]')
-COLON = re.compile(rb"[ \t\r\n]{0,64}:[ \t\r\n]{0,64}")
 CHUNK = 1 << 20  # bytes of one step, during which no other thread runs
 
 
@@ -36,9 +36,10 @@ class BeyondBounds(ValueError):
     """Arrays and objects are nested deeper than MAX_DEPTH, or there are more values than such a request needs."""
 
 
-def loads(data: bytes | str, most: int = MAX_VALUES) -> Any:
+def loads(data: bytes | str, most: int = MAX_VALUES, *, once: bool = False) -> Any:
     """At most ``most`` values, which are counted before any is made: a value takes up to a hundred times the memory of
-    its text, and the reader lets no other thread run.
+    its text, and the reader lets no other thread run. ``once``: an object with a member twice is an error; else the
+    last one counts.
 
     Raises json.JSONDecodeError with the reason and, where it is known, the place; BeyondBounds.
     """
@@ -46,7 +47,7 @@ def loads(data: bytes | str, most: int = MAX_VALUES) -> Any:
     if not _has_at_most(text, most):
         raise BeyondBounds(f"it has more than {most} values, which is all that such a request may have")
     try:
-        value = json.loads(text, parse_constant=_refuse_constant)
+        value = json.loads(text, parse_constant=_refuse_constant, object_pairs_hook=_each_once if once else None)
     except json.JSONDecodeError:
         raise
     except RecursionError:
@@ -89,6 +90,14 @@ def _has_at_most(text: str, most: int) -> bool:
 
 def _refuse_constant(name: str) -> NoReturn:
     raise ValueError(f"{name} is no number in JSON")
+
+
+def _each_once(members: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(members)
+    if len(found) < len(members):
+        twice = Counter(name for name, _ in members).most_common(1)[0][0]
+        raise json.JSONDecodeError(f"{twice[:80]!r} is there twice in one object; send it once", "", 0)
+    return found
 
 
 def _check(value: Any) -> None:
@@ -138,24 +147,6 @@ class _Unusual(Exception):
     """The text is no JSON, or none that anybody writes around a document. It is read as a whole."""
 
 
-def find_long(data: Buffer, name: str) -> tuple[int, int] | None:
-    """Begin and end of the content of the long string that is member ``name`` of the object ``data``.
-
-    None if there is no such member, if it is not long, or if it stands behind MOST_SIGNS others. Linear in time.
-    Raises ValueError if it is there twice.
-    """
-    found: list[tuple[int, int]] = []
-    try:
-        for key, start, end in _members(data):
-            if end - start > LONG and _is(data, key, name):
-                found.append((start, end))
-    except _Unusual:
-        return None
-    if len(found) > 1:
-        raise ValueError(f"{name}: the body has it twice; send it once")
-    return found[0] if found else None
-
-
 def last_long(data: Buffer) -> tuple[int, int] | None:
     """Begin and end of the content of the last long string, wherever it stands: a value, or an entry of a list.
 
@@ -202,34 +193,6 @@ def memory_of(text: bytes) -> int:
     return len(text) * (3 if plain else 9) + values
 
 
-def _members(data: Buffer) -> Iterator[tuple[tuple[int, int], int, int]]:
-    """Members of the outermost object whose values are strings: the key's place, and the value's."""
-    depth, at = 0, 0
-    key: tuple[int, int] | None = None  # the string before a colon
-    for _ in range(MOST_SIGNS):
-        match = _next_sign(data, at)
-        if match is None:
-            return
-        sign, at = match[0], match.end()
-        if sign in b"[{":
-            depth, key = depth + 1, None
-        elif sign in b"]}":
-            depth, key = depth - 1, None
-        else:
-            start, end = at, _end(data, at)
-            at = end + 1
-            # As above: a mapped file has the buffer protocol.
-            colon = COLON.match(data, at) if depth == 1 else None  # type: ignore[call-overload]
-            if colon is not None:
-                key, at = (start, end), colon.end()
-                if data[at : at + 1] != b'"':
-                    key = None
-            elif key is not None:
-                yield key, start, end
-                key = None
-    raise _Unusual
-
-
 def _next_sign(data: Buffer, at: int) -> re.Match[bytes] | None:
     while at < len(data):
         # A mapped file has the buffer protocol.
@@ -255,12 +218,3 @@ def _end(data: Buffer, start: int) -> int:
             return at
         at += 1
     raise _Unusual
-
-
-def _is(data: Buffer, key: tuple[int, int], name: str) -> bool:
-    if key[1] - key[0] > 6 * len(name):
-        return False
-    try:
-        return bool(json.loads(b'"%s"' % data[slice(*key)]) == name)
-    except ValueError:
-        return False

@@ -9,6 +9,7 @@ import email.errors
 import email.header
 import email.message
 import email.utils
+import functools
 import mmap
 import re
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -131,9 +132,9 @@ def body_of(request: Request) -> Body:
 class StrictRequest(Request):
     """``read`` comes before everything else."""
 
-    async def read(self, member: str | None, most: int) -> None:
-        """Take the JSON from the spool, without the document in its string ``member``, if that is long; see ``field``.
-        None: without its last long string, wherever that stands. ``most``: values that the JSON may have.
+    async def read(self, most: int) -> None:
+        """Take the JSON from the spool, without its last long string: the document (``field``), wherever that stands.
+        ``most``: values that the JSON may have.
 
         Raises InvalidRequest, DocumentTooLarge and TooBusy.
         """
@@ -142,23 +143,20 @@ class StrictRequest(Request):
         if body.size:
             check_says_json(self)
         if body.size > IN_MEMORY:
-            self._body = await self._read_long(body, member)
+            self._body = await self._read_long(body)
         else:
             self._body = await body.read()
         body.charge(await self._soon(strict_json.memory_of))
 
-    async def _soon(self, work: Callable[..., T], *arguments: Any) -> T:
+    async def _soon(self, work: Callable[[bytes], T]) -> T:
         """``work`` over the JSON, in a thread where it is not short."""
         if len(self._body) > AT_ONCE:
-            return await asyncio.to_thread(work, self._body, *arguments)
-        return work(self._body, *arguments)
+            return await asyncio.to_thread(work, self._body)
+        return work(self._body)
 
-    async def _read_long(self, body: Body, member: str | None) -> bytes:
+    async def _read_long(self, body: Body) -> bytes:
         """The JSON with an empty string in place of the document."""
-        try:
-            found = await asyncio.to_thread(_find, body, member)
-        except ValueError as exc:
-            raise InvalidRequest(str(exc)) from None
+        found = await asyncio.to_thread(_find, body)
         if (beside := body.size - (found[1] - found[0] if found else 0)) > LONGEST_JSON:
             raise DocumentTooLarge(
                 f"The JSON has {beside >> 20} MiB beside its document; at most {LONGEST_JSON >> 20} are read."
@@ -180,20 +178,23 @@ class StrictRequest(Request):
                 return rest, exc  # what is wrong with other fields is said first
 
     async def json(self) -> Any:
+        # Of two members of one name, the document that was taken out may be the one that does not count.
+        once = hasattr(self.state, "document")
         try:
-            return await self._soon(strict_json.loads, self._most)
+            return await self._soon(functools.partial(strict_json.loads, most=self._most, once=once))
         except strict_json.BeyondBounds as exc:
             raise HTTPException(400, f"body: {exc}") from None
 
 
-def _find(body: Body, member: str | None) -> tuple[int, int] | None:
+def _find(body: Body) -> tuple[int, int] | None:
     with mmap.mmap(body.file.fileno(), 0, access=mmap.ACCESS_READ) as data:
-        return strict_json.last_long(data) if member is None else strict_json.find_long(data, member)
+        return strict_json.last_long(data)
 
 
 def field(request: Request, text: str) -> Field:
-    """The document in the field whose value in the JSON is ``text``. Raises InvalidRequest."""
-    document: Field | ParserError = getattr(request.state, "document", text)
+    """The document in the field whose value in the JSON is ``text``: an empty one is that of the document which was
+    taken out. Raises InvalidRequest."""
+    document: Field | ParserError = text or getattr(request.state, "document", text)
     if isinstance(document, ParserError):
         raise document
     return document
@@ -209,9 +210,8 @@ def named(where: str) -> Iterator[None]:
 
 
 class StrictRoute(APIRoute):
-    """``document`` is the member that holds the document, ``most`` the values of its JSON (``StrictRequest.read``)."""
+    """``most``: values of its JSON."""
 
-    document: ClassVar[str | None] = "file"
     most: ClassVar[int] = strict_json.MAX_VALUES
 
     def reads_json(self, request: Request) -> bool:
@@ -224,7 +224,7 @@ class StrictRoute(APIRoute):
         async def handle_strictly(request: Request) -> Response:
             strict = StrictRequest(request.scope, request.receive)
             if self.reads_json(request):
-                await strict.read(self.document, self.most)
+                await strict.read(self.most)
             return await handle(strict)
 
         return handle_strictly

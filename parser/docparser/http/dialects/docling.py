@@ -43,11 +43,7 @@ NO_TASK = "Task not found."
 NO_RESULT = "Task result not found. Please wait for a completion status."
 
 
-class DoclingRoute(StrictRoute):
-    document = None  # the last long string
-
-
-router = APIRouter(prefix="/v1/convert", tags=["docling"], route_class=DoclingRoute, default_response_class=Response)
+router = APIRouter(prefix="/v1/convert", tags=["docling"], route_class=StrictRoute, default_response_class=Response)
 form_router = APIRouter(prefix="/v1", tags=["docling"], default_response_class=Response)
 
 READ: dict[int | str, dict[str, Any]] = {
@@ -97,7 +93,7 @@ async def source_async(body: DoclingRequest, request: Request) -> Response:
     _check(body.options, body.target.kind)
     where, text = _source(body)
     with named(where):
-        async with _intake(request).opened(text or field(request, ""), body_of(request).charge) as content:
+        async with _intake(request).opened(field(request, text), body_of(request).charge) as content:
             return await _submitted(request, content, body.options, body.file_name)
 
 
@@ -201,8 +197,7 @@ def _intake(request: Request) -> DocumentIntake:
 @contextlib.asynccontextmanager
 async def _spooled(request: Request, where: str, text: str) -> AsyncIterator[Document]:
     with named(where):
-        file = text or field(request, "")
-        async with _intake(request).from_field(file, None, body_of(request).charge) as document:
+        async with _intake(request).from_field(field(request, text), None, body_of(request).charge) as document:
             yield document
 
 

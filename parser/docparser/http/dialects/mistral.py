@@ -101,11 +101,7 @@ class UploadedFiles:
             self._remove(id)
 
 
-class OcrRoute(StrictRoute):
-    document = None  # the last long string: a data URL, wherever it stands
-
-
-router = APIRouter(prefix="/v1", tags=["mistral"], route_class=OcrRoute, default_response_class=Response)
+router = APIRouter(prefix="/v1", tags=["mistral"], route_class=StrictRoute, default_response_class=Response)
 form_router = APIRouter(prefix="/v1/files", tags=["mistral"], default_response_class=Response)
 
 # Pictures as `![](path)`, which become `![id](id)`; what is drawn over pages has no place in the answer.
@@ -172,7 +168,7 @@ async def _document(body: OcrRequest, request: Request) -> AsyncIterator[Documen
                     content.close()
                     yield document
         else:
-            async with intake.from_field(text or field(request, ""), None, body_of(request).charge) as document:
+            async with intake.from_field(field(request, text), None, body_of(request).charge) as document:
                 yield document
 
 

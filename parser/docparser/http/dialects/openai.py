@@ -35,7 +35,6 @@ log = logging.getLogger(__name__)
 
 
 class ChatRoute(StrictRoute):
-    document = None  # the last long string, which stands deep in the messages
     most = MAX_VALUES
 
 
@@ -102,8 +101,7 @@ async def chat_completions(body: ChatRequest, request: Request) -> Response:
 
     async def work(arrived: Arrived, early: Early) -> ParseResult:
         with named(where):
-            file = text or field(request, "")
-            async with state.intake.from_field(file, None, body_of(request).charge) as document:
+            async with state.intake.from_field(field(request, text), None, body_of(request).charge) as document:
                 parse, client, counted = state.service.parse, client_of(request), pages_of(request)
                 parts = early if body.stream else None
                 return await parse(document, options, request_id.get(), client, counted, arrived, parts)

@@ -154,8 +154,6 @@ def result_url(request: Request, job_id: str, name: str = "result.jsonl") -> str
 class JobRoute(StrictRoute):
     """JSON is read as everywhere; the endpoint reads a form itself, as a stream."""
 
-    document = "fileUrl"
-
     def reads_json(self, request: Request) -> bool:
         return says_json(request)
 
