@@ -15,50 +15,12 @@ from fastapi import FastAPI
 from pydantic import BaseModel, TypeAdapter
 from pydantic.json_schema import GenerateJsonSchema
 
-from docparser.contract import answers, chat, docling, job_answers, ocr, service_answers
-from docparser.contract.schemas import RestructureRequest
 from docparser.errors import InvalidRequest
 from docparser.http.errors import error_body, family_of, status_of
 from docparser.http.paths import needs_key, rule_of
 from docparser.settings import Settings
 
-# What routes show and FastAPI does not see; the types inside them come along.
-MODELS = (
-    service_answers.CapabilitiesAnswer,
-    service_answers.CapacityAnswer,
-    answers.Chunk,
-    answers.Error,
-    answers.JobError,
-    service_answers.NotReadyAnswer,
-    answers.OpenAiError,
-    answers.ParseAnswer,
-    service_answers.ReadyAnswer,
-    answers.RestructureAnswer,
-    service_answers.HealthAnswer,
-    service_answers.UsageAnswer,
-    chat.ChatCompletion,
-    chat.ChatCompletionChunk,
-    chat.ModelEntry,
-    chat.ModelList,
-    docling.DoclingAnswer,
-    docling.DoclingError,
-    docling.DoclingTask,
-    ocr.OcrAnswer,
-    ocr.OcrError,
-    ocr.OcrFile,
-    ocr.OcrFileDeleted,
-    ocr.OcrFileUrl,
-    job_answers.BatchAnswer,
-    job_answers.CallbackBody,
-    job_answers.CancelledAnswer,
-    job_answers.JobAnswer,
-    job_answers.JobLine,
-    job_answers.ListedAnswer,
-    job_answers.PageEvent,
-    job_answers.RetriedAnswer,
-    job_answers.SubmittedAnswer,
-    RestructureRequest,
-)
+SHOWN: set[type] = set()  # what `ref` named: FastAPI makes only the schemas of what routes take
 TAGS = {
     "parsing": "A document in, its text out, in one request.",
     "openai": "The same by the OpenAI API.",
@@ -132,6 +94,8 @@ def about(settings: Settings) -> dict[str, Any]:
 
 
 def ref(model: type) -> dict[str, str]:
+    """``describe`` makes the schema of ``model``; the types inside it come along."""
+    SHOWN.add(model)
     return {"$ref": f"#/components/schemas/{model.__name__}"}
 
 
@@ -216,9 +180,12 @@ def _complete(description: dict[str, Any]) -> None:
     schemas = components.setdefault("schemas", {})
     for never_sent in ("HTTPValidationError", "ValidationError"):  # FastAPI's own
         schemas.pop(never_sent, None)
-    every = cast(Any, Union[MODELS])  # noqa: UP007  # it is made from a tuple
+    for path, methods in description["paths"].items():
+        for method, operation in methods.items():
+            _complete_operation(path, method.upper(), operation)
+    every = cast(Any, Union[tuple(SHOWN)])  # noqa: UP007  # it is made from a tuple
     made = TypeAdapter(every).json_schema(ref_template="#/components/schemas/{model}", schema_generator=_Schemas)
-    schemas |= made["$defs"]
+    schemas = made["$defs"] | schemas
     for name, path in EXAMPLES.items():
         status = status_of(InvalidRequest, path)
         words = "file: not base64 (Incorrect padding)"
@@ -229,9 +196,6 @@ def _complete(description: dict[str, Any]) -> None:
     components["parameters"] = {"X-Request-Id": REQUEST_ID}
     components["securitySchemes"] = SCHEMES
     description["security"] = [{}, *({name: []} for name in SCHEMES)]
-    for path, methods in description["paths"].items():
-        for method, operation in methods.items():
-            _complete_operation(path, method.upper(), operation)
 
 
 def _complete_operation(path: str, method: str, operation: dict[str, Any]) -> None:
