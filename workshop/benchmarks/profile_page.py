@@ -117,7 +117,7 @@ class Page:
         stages.time(self._decoder, "read_page", "render")
         stages.time(self._loop.layout, "find", "layout_in_paddlex")
         stages.time(self._loop.layout.server, "find", "layout_wire")
-        for name, stage in (("filter_overlap_boxes", "overlaps"), ("cut", "crops"), ("merged", "crops")):
+        for name, stage in (("filter_overlap_boxes", "overlaps"), ("cut_blocks", "crops"), ("merged_blocks", "crops")):
             stages.time(blocks, name, stage)
         stages.time(self._loop.vlm, "start", "crops_to_calls")
         stages.time(text_jobs, "read_page", "read_answers")

@@ -21,13 +21,13 @@ from docparser.contract.schemas import PIXEL_KINDS, ParseOptions
 from docparser.page.paddlex_private import (
     IMAGE_LABELS,
     PaddleOCRVLBlock,
-    assembled,
+    assembled_blocks,
     construct_img_path,
     convert_otsl_to_html,
     crops_and_prompts,
-    cut,
+    cut_blocks,
     filter_overlap_boxes,
-    merged,
+    merged_blocks,
     untokenize_figure_of_table,
     with_boxes_at_least,
 )
@@ -115,9 +115,9 @@ def page_blocks(
         unread.append("seal")
 
     distinct = with_boxes_at_least(lambda mode: filter_overlap_boxes({"boxes": boxes}, mode), shape_mode)
-    blocks = cut(page, distinct["boxes"], shape_mode)
+    blocks = cut_blocks(page, distinct["boxes"], shape_mode)
     if settings["merge_layout_blocks"]:
-        blocks = merged(blocks, unread)
+        blocks = merged_blocks(blocks, unread)
     blocks, added = with_further(page, blocks, further)
     reading = {
         "image_labels": unread,
@@ -234,7 +234,7 @@ class Answers:
             {**block, "label": "text" if number in as_text else block["label"], "img": _empty(*block["size"])}
             for number, block in enumerate(self.blocks)
         ]
-        blocks, spotted = assembled(given, self.texts, self.figures, self.pictured)
+        blocks, spotted = assembled_blocks(given, self.texts, self.figures, self.pictured)
         pictures = {block.image["path"]: block for block in blocks if block.image is not None}
         for block, figures in ((blocks[number], self.figures[number]) for number in as_text):
             block.label, block.content = TABLE, untokenize_figure_of_table(block.content, figures, pictures)
@@ -244,7 +244,7 @@ class Answers:
 
 
 def makes_table(otsl: str) -> bool:
-    """Whether PaddleX makes HTML of a table's text, which ``assembled`` does; texts without marks count, too."""
+    """Whether PaddleX makes HTML of a table's text, which ``assembled_blocks`` does; texts without marks count, too."""
     try:
         convert_otsl_to_html(otsl)
     except IndexError:

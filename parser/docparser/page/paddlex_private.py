@@ -3,7 +3,9 @@
 
 PaddleX 3.7.2 offers its PaddleOCR-VL pipeline as one call, ``predict``, and none of its steps. These are its steps, as
 checked against CHECKED; ``tests/parser/page/test_paddlex_private.py`` holds their signatures and what they give for one
-page, and fails when the package changes. Loads PaddleX, and no Paddle.
+page, and fails when the package changes. What is imported ``as`` its own name is for other modules.
+
+Loads PaddleX, and no Paddle.
 """
 
 from __future__ import annotations
@@ -13,52 +15,25 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
-from paddlex.inference.common.result import BaseResult
+from paddlex.inference.common.result import BaseResult as BaseResult
 from paddlex.inference.common.result.converter.markdown_converter import MarkdownConverter
-from paddlex.inference.models import create_predictor
+from paddlex.inference.models import create_predictor as create_predictor
 from paddlex.inference.models.layout_analysis.predictor import LayoutAnalysisRunnerPredictor
-from paddlex.inference.models.layout_analysis.result import LayoutAnalysisResult
-from paddlex.inference.models.object_detection.processors import Normalize, ToBatch, ToCHWImage
+from paddlex.inference.models.layout_analysis.result import LayoutAnalysisResult as LayoutAnalysisResult
+from paddlex.inference.models.object_detection.processors import Normalize as Normalize
+from paddlex.inference.models.object_detection.processors import ToBatch as ToBatch
+from paddlex.inference.models.object_detection.processors import ToCHWImage as ToCHWImage
 from paddlex.inference.pipelines.components import CropByBoxes
-from paddlex.inference.pipelines.layout_parsing.utils import construct_img_path, gather_imgs
-from paddlex.inference.pipelines.paddleocr_vl.pipeline import IMAGE_LABELS, _PaddleOCRVLPipeline
+from paddlex.inference.pipelines.layout_parsing.utils import construct_img_path as construct_img_path
+from paddlex.inference.pipelines.layout_parsing.utils import gather_imgs as gather_imgs
+from paddlex.inference.pipelines.paddleocr_vl.pipeline import IMAGE_LABELS as IMAGE_LABELS
+from paddlex.inference.pipelines.paddleocr_vl.pipeline import _PaddleOCRVLPipeline
 from paddlex.inference.pipelines.paddleocr_vl.result import PaddleOCRVLBlock, PaddleOCRVLResult
-from paddlex.inference.pipelines.paddleocr_vl.uilts import (
-    convert_otsl_to_html,
-    filter_overlap_boxes,
-    merge_blocks,
-    untokenize_figure_of_table,
-)
+from paddlex.inference.pipelines.paddleocr_vl.uilts import convert_otsl_to_html as convert_otsl_to_html
+from paddlex.inference.pipelines.paddleocr_vl.uilts import filter_overlap_boxes as filter_overlap_boxes
+from paddlex.inference.pipelines.paddleocr_vl.uilts import merge_blocks
+from paddlex.inference.pipelines.paddleocr_vl.uilts import untokenize_figure_of_table as untokenize_figure_of_table
 from shapely.errors import ShapelyError  # type: ignore[import-untyped]  # it comes without types
-
-__all__ = [
-    "CHECKED",
-    "IMAGE_LABELS",
-    "BaseResult",
-    "LayoutAnalysisResult",
-    "LayoutAnalysisRunnerPredictor",
-    "Normalize",
-    "PaddleOCRVLBlock",
-    "PaddleOCRVLResult",
-    "ToBatch",
-    "ToCHWImage",
-    "assembled",
-    "boxes_in",
-    "construct_img_path",
-    "convert_otsl_to_html",
-    "create_predictor",
-    "crops_and_prompts",
-    "cut",
-    "filter_overlap_boxes",
-    "gather_imgs",
-    "labels_of",
-    "markdown_of",
-    "markdown_of_blocks",
-    "merged",
-    "restructured",
-    "untokenize_figure_of_table",
-    "with_boxes_at_least",
-]
 
 log = logging.getLogger(__name__)
 
@@ -94,12 +69,12 @@ def labels_of(model: LayoutAnalysisRunnerPredictor) -> list[str]:
     return list(model.post_op.labels)
 
 
-def cut(picture: np.ndarray, boxes: list[dict], shape_mode: str) -> list[dict]:
+def cut_blocks(picture: np.ndarray, boxes: list[dict], shape_mode: str) -> list[dict]:
     """The blocks of a page, with their pictures; uint8 ``[height, width, 3]``, blue first, as ``picture``."""
     return _CROP(picture, boxes, shape_mode)
 
 
-def merged(blocks: list[dict], pictures: list[str]) -> list[dict]:
+def merged_blocks(blocks: list[dict], pictures: list[str]) -> list[dict]:
     """Texts that go on in the next column are one block. ``pictures``: the labels that the VLM does not read."""
     return merge_blocks(blocks, non_merge_labels=[*pictures, "table"])
 
@@ -112,7 +87,7 @@ def crops_and_prompts(
     return _PIPELINE._paddleocr_vl_collect_page_vlm_entries_core(0, blocks, figures, options)
 
 
-def assembled(
+def assembled_blocks(
     blocks: list[dict], texts: dict[int, str], figures: dict[int, dict[str, str]], pictured: list[str]
 ) -> tuple[list[PaddleOCRVLBlock], dict[str, Any]]:
     """The blocks in order with what the VLM's ``texts`` come to, by their numbers; and the texts that were spotted."""
@@ -131,7 +106,7 @@ def assembled(
     return parsed, spotted
 
 
-def restructured(pages: list, **options: bool) -> list[PaddleOCRVLResult]:
+def restructured_pages(pages: list, **options: bool) -> list[PaddleOCRVLResult]:
     """The pages of a document joined: ``merge_tables``, ``relevel_titles``, ``concatenate_pages``."""
     return list(_PIPELINE.restructure_pages(pages, **options))
 

@@ -22,7 +22,7 @@ from docparser.page import provenance
 from docparser.page.early_text import PagePart
 from docparser.page.entry import docx_export, encode_jpeg, page_entry
 from docparser.page.frozen import Known, Page, from_client, put_images_back, restored, thaw, with_own_pictures
-from docparser.page.paddlex_private import restructured
+from docparser.page.paddlex_private import restructured_pages
 from docparser.page.provenance import Provenance
 from docparser.worker import sent_pages
 
@@ -140,7 +140,7 @@ def _sent_entries(request: RestructureRequest, max_side: int) -> list[PageEntry]
 def _join(pages: list, known: list[Known], options: OutputOptions) -> list[Page]:
     """The results (or ``{"res": prunedResult}``) of all pages of a document, joined as ``options`` say. ``known``: of
     all their blocks."""
-    results = restructured(
+    results = restructured_pages(
         pages,
         merge_tables=options.mergeTables,
         relevel_titles=options.relevelTitles,

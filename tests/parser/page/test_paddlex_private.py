@@ -127,14 +127,14 @@ def golden() -> dict[str, Any]:
     figures = theirs.gather_imgs(page, found)
     unread = [*theirs.IMAGE_LABELS, "chart", "seal"]
     kept = theirs.filter_overlap_boxes({"boxes": found}, "rect")["boxes"]
-    blocks = theirs.merged(theirs.cut(page, kept, "rect"), unread)
+    blocks = theirs.merged_blocks(theirs.cut_blocks(page, kept, "rect"), unread)
     bounds = {f"{kind}_{end}_pixels": 1000 for kind in ("ocr", "table", "formula") for end in ("min", "max")}
     reading = {"image_labels": unread, "use_chart_recognition": False, "use_seal_recognition": False, **bounds}
     asked, spotting, inside = theirs.crops_and_prompts(blocks, figures, reading)
     texts = {number: TEXTS.get(blocks[number]["label"], "other") for _, number, *_ in asked}
     tokens = {number: tokens for _, number, *_, tokens in asked}
     plain = [{**block, "img": block["img"]} for block in blocks]
-    assembled, spotted = theirs.assembled(plain, texts, tokens, unread)
+    assembled, spotted = theirs.assembled_blocks(plain, texts, tokens, unread)
     page_of = {
         **{"input_path": None, "page_index": 0, "page_count": None, "width": 800, "height": 1000},
         **{"doc_preprocessor_res": None, "layout_det_res": None, "table_res_list": [], "imgs_in_doc": figures},
@@ -158,7 +158,9 @@ def golden() -> dict[str, Any]:
         "of two blocks": theirs.markdown_of_blocks(result, assembled[:2], {}, pretty=False, formula_numbers=False),
         "restructured": [
             [block.label, block.global_block_id, block.global_group_id]
-            for page in theirs.restructured([result], merge_tables=True, relevel_titles=True, concatenate_pages=False)
+            for page in theirs.restructured_pages(
+                [result], merge_tables=True, relevel_titles=True, concatenate_pages=False
+            )
             for block in page["parsing_res_list"]
         ],
     }
