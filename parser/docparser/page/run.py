@@ -14,7 +14,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -116,7 +116,9 @@ class PageRun:
     """Belongs to the page's thread; ``cancel`` may be called from any. ``child``: its call of child processes."""
 
     def __init__(
-        self, without_cpu: Callable[[], AbstractContextManager[None]], on_answer: Callable[[], None] = lambda: None
+        self,
+        without_cpu: Callable[[], AbstractContextManager[None]] = nullcontext,
+        on_answer: Callable[[], None] = lambda: None,
     ) -> None:
         """``without_cpu()``: while it lasts, this page waits for something and others compute. ``on_answer`` is called
         in any thread whenever the VLM has answered for a block."""

@@ -40,7 +40,6 @@ from docparser.worker.text_jobs import JOBS, JoinFrozen, JoinSent, ReadPage, to_
 log = logging.getLogger(__name__)
 
 WRITERS = ("word", "join", "join_sent")  # jobs that may make a Word file, for which PaddleX wants a folder
-CancelledBy = Callable[[Callable[[], None]], None]  # gets what ends a task
 QUICK, MOST = 2, 6  # tasks at a time; see ChildPool
 
 
@@ -86,24 +85,6 @@ def page_reader(settings: Settings) -> PageReader:
     return PageLoop(settings)
 
 
-class Cancellation:
-    """Of one task. Any thread may cancel it, also before it is known how."""
-
-    def __init__(self) -> None:
-        self._cancelled = False
-        self._how: Callable[[], None] = lambda: None
-
-    def cancel(self) -> None:
-        self._cancelled = True
-        self._how()
-
-    def by(self, how: Callable[[], None]) -> None:
-        """``how`` may be called twice."""
-        self._how = how
-        if self._cancelled:
-            how()
-
-
 class PageWork:
     """Performs tasks. Many threads call ``do``; they take turns with the baton.
 
@@ -117,7 +98,7 @@ class PageWork:
         self._pages = page_reader(settings)
         self._pages.warm_up()
         self._baton = baton
-        self._tasks: dict[int, Cancellation] = {}  # those that have not ended
+        self._runs: dict[int, PageRun] = {}  # of all tasks that have not ended: those of no page can be cancelled, too
         self._lock = threading.Lock()
         self.pixels = 0  # of all pages in memory
         self._going_on: set[int] = set()
@@ -137,44 +118,39 @@ class PageWork:
 
     def expect(self, number: int) -> None:
         """``do`` will get this task; from now on it can be cancelled."""
-        self._tasks[number] = Cancellation()
+        self._runs[number] = PageRun(on_answer=lambda: self._goes_on(number))
 
     def cancel(self, number: int) -> None:
-        if (task := self._tasks.get(number)) is not None:
-            task.cancel()
+        if (run := self._runs.get(number)) is not None:
+            run.cancel()
 
-    def do(self, run: RunTask, on_waiting: Callable[[], None], report: Callable[[object], None]) -> Any:
+    def do(self, asked: RunTask, on_waiting: Callable[[], None], report: Callable[[object], None]) -> Any:
         """The answer to a task that was expected; ``on_waiting`` is called whenever the CPU becomes free before the
         answer is there, and ``report`` gets ReadingIsSlow and ReadingEnded.
 
         Raises ParserError, Abandoned if the task was cancelled.
         """
-        number, task = run.number, run.task
-        cancelled_by = self._tasks[number].by
-        hold = Hold(self._baton, run, on_waiting, report)
+        number, task = asked.number, asked.task
+        run = self._runs[number]
+        hold = Hold(self._baton, asked, on_waiting, report)
         try:
             if isinstance(task, ParsePage):
-                return self._do_page(number, task, hold, report, cancelled_by)
+                if task.early and not task.options.restructurePages:
+                    run.listener = self._early(number, task, run, report)
+                return self._do_page(task, run, hold)
             if isinstance(task, CountPages):
-                return self._count_pages(task, hold, cancelled_by)
+                return self._count_pages(task, run, hold)
             on_waiting()
-            return self._join(task, cancelled_by)
+            return self._join(task, run)
         finally:
-            del self._tasks[number]
+            del self._runs[number]
 
-    def _count_pages(self, task: CountPages, hold: Hold, cancelled_by: CancelledBy) -> int:
-        gone = threading.Event()
-        cancelled_by(gone.set)
+    def _count_pages(self, task: CountPages, run: PageRun, hold: Hold) -> int:
         with hold:
-            return hold.read(lambda reading: self._reader.count_pages(task.document, reading), gone.is_set)
+            return hold.read(lambda reading: self._reader.count_pages(task.document, reading), lambda: run.cancelled)
 
-    def _do_page(
-        self, number: int, task: ParsePage, hold: Hold, report: Callable[[object], None], cancelled_by: CancelledBy
-    ) -> ParsedPage:
-        run = PageRun(hold.lent, lambda: self._goes_on(number))
-        if task.early and not task.options.restructurePages:
-            run.listener = self._early(number, task, run, report)
-        cancelled_by(run.cancel)
+    def _do_page(self, task: ParsePage, run: PageRun, hold: Hold) -> ParsedPage:
+        run.without_cpu = hold.lent
         try:
             with traces.span("worker", task.trace), hold:
                 run.check()
@@ -233,7 +209,7 @@ class PageWork:
         """The VLM has answered for a block of the task. Where a page is one call, the others wait for their turns, and
         go on, too: the call itself ends after PARSER_PAGE_TIMEOUT_S."""
         with self._lock:
-            self._going_on.update([number] if self._pages.layout_engine else list(self._tasks))
+            self._going_on.update([number] if self._pages.layout_engine else list(self._runs))
 
     def take_going_on(self) -> frozenset[int]:
         """The tasks that went on since the last call of this."""
@@ -274,9 +250,7 @@ class PageWork:
             notes.append({"block_id": None, "kind": "too_large", "message": str(exc)})
             return None
 
-    def _join(self, task: JoinPages | JoinClientPages, cancelled_by: CancelledBy) -> list[bytes]:
-        call = JobHandle()
-        cancelled_by(call.cancel)
+    def _join(self, task: JoinPages | JoinClientPages, run: PageRun) -> list[bytes]:
         job: JoinFrozen | JoinSent
         if isinstance(task, JoinPages):
             name, count = "join", len(task.frozen)
@@ -285,7 +259,7 @@ class PageWork:
             name, count = "join_sent", task.pages
             job = JoinSent(task.body, task.most, self._max_side)
         try:
-            return self._children.run(name, job, "pages: joining them", pages=count, call=call).split(b"\n")
+            return self._children.run(name, job, "pages: joining them", pages=count, call=run.child).split(b"\n")
         except ChildCancelled:
             raise Abandoned("Nobody waits for these pages any more.") from None
 

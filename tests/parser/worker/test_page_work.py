@@ -104,7 +104,7 @@ def do(parts: Any, what: Any, told: list[object] | None = None) -> Any:
     told = [] if told is None else told
     parts.work.expect(1)
     answer = parts.work.do(RunTask(1, what), lambda: told.append("free"), told.append)
-    assert parts.work._tasks == {} and parts.work._baton.idle
+    assert parts.work._runs == {} and parts.work._baton.idle
     return answer
 
 
@@ -215,7 +215,7 @@ def test_what_fails_for_a_page_that_nobody_waits_for_is_no_error(
     parts.while_read = fail
     with pytest.raises(told):
         do(parts, task())
-    assert parts.work.pixels == 0 and parts.work._tasks == {} and parts.work._baton.idle
+    assert parts.work.pixels == 0 and parts.work._runs == {} and parts.work._baton.idle
 
 
 @pytest.mark.parametrize("what", [task(), CountPages(DOCUMENT), JoinClientPages(b"body", 1, 9)])
@@ -234,7 +234,7 @@ def test_a_task_can_be_cancelled_before_it_begins(parts: Any, what: Any):
     with pytest.raises(Abandoned):
         parts.work.do(RunTask(1, what), lambda: None, lambda event: None)
     parts.work.cancel(1)  # it has ended: nothing
-    assert parts.work._tasks == {}
+    assert parts.work._runs == {}
 
 
 def test_pages_are_counted_with_the_baton_and_can_be_cancelled(parts: Any):
