@@ -3,15 +3,21 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
+import io
 import json
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from starlette.requests import ClientDisconnect
+from starlette.types import Message
 
 from docparser import errors
 from docparser.contract.answers import ModelsInUse, Note, NotedBlock
 from docparser.errors import InvalidDocument, InvalidRequest, PageTimeout, VlmUnavailable
+from docparser.http.answers import sent
 from docparser.jobs.pages import pack
 from docparser.jobs.result import Results
 from docparser.jobs.storage.states import JobState, Step, StepState
@@ -207,3 +213,22 @@ def test_the_body_is_as_long_as_it_says(tmp_path):
 def test_what_a_failed_page_of_a_job_is_called(name: str | None, kind: str):
     """By the error's name, which an older release may have stored."""
     assert errors.kind_of(name) == kind
+
+
+@pytest.mark.parametrize("taken", [0, 1, 3])
+def test_what_an_answer_is_read_from_is_closed_whenever_the_client_leaves(taken: int):
+    """Also before its first piece: ``taken`` messages are sent of three (head, content, end)."""
+    output, messages = io.BytesIO(b"content"), list[Message]()
+
+    async def send(message: Message) -> None:
+        if len(messages) == taken:
+            raise OSError("the client has left")
+        messages.append(message)
+
+    async def receive() -> Message:
+        raise AssertionError("nobody asks")
+
+    scope = {"type": "http", "asgi": {"spec_version": "2.4"}}
+    with contextlib.nullcontext() if taken == 3 else pytest.raises(ClientDisconnect):
+        asyncio.run(sent(output, "text/plain", {})(scope, receive, send))
+    assert output.closed and len(messages) == taken

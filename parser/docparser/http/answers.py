@@ -12,7 +12,7 @@ import itertools
 import json
 import os
 import time
-from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Coroutine, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Any, BinaryIO, TypeVar
@@ -21,6 +21,7 @@ from fastapi import Request, Response
 from fastapi.responses import StreamingResponse
 from pydantic import Field
 from starlette.exceptions import HTTPException
+from starlette.types import Receive, Scope, Send
 
 from docparser.contract.answers import Chunk, DocumentNotes, ModelsInUse
 from docparser.contract.schemas import Parameters, ParseOptions
@@ -135,21 +136,39 @@ async def wait_for(request: Request, work: Coroutine[Any, Any, T]) -> T:
         task.cancel()
 
 
+class Stream(StreamingResponse):
+    """Calls ``end`` when it ends, also where the client leaves before the first piece."""
+
+    def __init__(
+        self,
+        pieces: AsyncIterator[bytes],
+        end: Callable[[], Awaitable[None] | None],
+        media_type: str,
+        headers: Mapping[str, str],
+    ) -> None:
+        super().__init__(pieces, media_type=media_type, headers=headers)
+        self._end = end
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            await super().__call__(scope, receive, send)
+        finally:
+            if (ending := self._end()) is not None:
+                await ending
+
+
 def json_answer(
     result: ParseResult, log_id: str, models: ModelsInUse, headers: Mapping[str, str] | None = None
-) -> StreamingResponse:
+) -> Stream:
     """The answer in pieces, as they are read from the result; closes the result at its end."""
     length, pieces = result.body(log_id, models)
 
     async def send() -> AsyncIterator[bytes]:
-        try:
-            for piece in pieces:
-                yield piece
-        finally:
-            result.close()
+        for piece in pieces:
+            yield piece
 
     headers = {"Content-Length": str(length), **(headers or {})}
-    return StreamingResponse(send(), media_type="application/json", headers=headers)
+    return Stream(send(), result.close, "application/json", headers)
 
 
 async def converted(
@@ -163,7 +182,7 @@ async def converted(
     *,
     files: Collection[str] = (),
     download: bool = True,
-) -> StreamingResponse:
+) -> Stream:
     """``answer``: pieces of the JSON of an answer of /layout-parsing with so many ``pages``; a thread reads them. Then
     ``files`` holds the paths of its pictures that are files, all in a folder that holds nothing else's.
 
@@ -192,7 +211,7 @@ async def from_child(
     *,
     opened: Collection[str] = (),
     files: Collection[str] = (),
-) -> StreamingResponse:
+) -> Stream:
     """What a child process makes of ``answer``; ``job`` is one of JOBS, ``what`` begins its refusal. It opens the files
     ``opened``, and the folder of ``files``. Raises BoundExceeded, UnreadableText, SpoolFull."""
 
@@ -207,7 +226,7 @@ async def from_child(
     return sent(output, media_type, headers or {})
 
 
-def sent(output: BinaryIO, media_type: str, headers: Mapping[str, str]) -> StreamingResponse:
+def sent(output: BinaryIO, media_type: str, headers: Mapping[str, str]) -> Stream:
     """What is left of ``output``, piece by piece; closes it at the end."""
     try:
         begin = output.tell()
@@ -218,12 +237,10 @@ def sent(output: BinaryIO, media_type: str, headers: Mapping[str, str]) -> Strea
         raise
 
     async def send() -> AsyncIterator[bytes]:
-        with output:
-            while piece := output.read(CHUNK):
-                yield piece
+        while piece := output.read(CHUNK):
+            yield piece
 
-    headers = {"Content-Length": str(length), **SAFE, **headers}
-    return StreamingResponse(send(), media_type=media_type, headers=headers)
+    return Stream(send(), output.close, media_type, {"Content-Length": str(length), **SAFE, **headers})
 
 
 async def read_as(
@@ -244,7 +261,7 @@ async def read_as(
         except ValueError as exc:
             raise InvalidRequest(str(exc)) from None
 
-    async def work() -> StreamingResponse:
+    async def work() -> Stream:
         state, began = request.app.state, time.monotonic()
         async with document as found:
             size = Path(found.path).stat().st_size

@@ -9,14 +9,13 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 from fastapi import APIRouter, Request, Response
-from fastapi.responses import JSONResponse, StreamingResponse
-from starlette.types import Receive, Scope, Send
+from fastapi.responses import JSONResponse
 
 from docparser.contract.answers import Report
 from docparser.contract.chat import MAX_VALUES, ChatCompletion, ChatCompletionChunk, ChatRequest, ModelEntry, ModelList
 from docparser.contract.schemas import ParseOptions
 from docparser.errors import InvalidRequest, ModelNotFound, ParserError
-from docparser.http.answers import EVENT_STREAM, wait_for
+from docparser.http.answers import EVENT_STREAM, Stream, wait_for
 from docparser.http.dialects.openai_completion import Arrived, ChatReading, Completion, event
 from docparser.http.errors import SafeJSON, openai_error, status_of
 from docparser.http.examples import CHAT_REQUEST
@@ -111,7 +110,7 @@ async def chat_completions(body: ChatRequest, request: Request) -> Response:
     try:
         answer = await wait_for(request, _answer(body, request, document))
     finally:
-        if not isinstance(answer, _Chunks):
+        if not isinstance(answer, Stream):
             await document.close()
     return answer
 
@@ -143,7 +142,7 @@ async def _answer(body: ChatRequest, request: Request, document: ChatReading) ->
             log.exception("a stream failed")
             yield event(openai_error(500, "The parser failed; the operator finds the details in its log."))
 
-    return _Chunks(document, chunks())
+    return Stream(chunks(), document.close, "text/event-stream", EVENT_STREAM)
 
 
 async def _report(body: ChatRequest, request: Request, document: ChatReading) -> Report:
@@ -153,20 +152,6 @@ async def _report(body: ChatRequest, request: Request, document: ChatReading) ->
     if told:
         report["notes"] = told
     return report
-
-
-class _Chunks(StreamingResponse):
-    """Ends the work when it ends, also where the client leaves."""
-
-    def __init__(self, document: ChatReading, chunks: AsyncIterator[bytes]) -> None:
-        super().__init__(chunks, media_type="text/event-stream", headers=EVENT_STREAM)
-        self._document = document
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        try:
-            await super().__call__(scope, receive, send)
-        finally:
-            await self._document.close()
 
 
 def _names(request: Request) -> tuple[str, ...]:

@@ -8,19 +8,18 @@ number of the change, so a client that comes back with ``Last-Event-ID`` gets wh
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import re
 from collections.abc import AsyncIterator
 from typing import cast
 
 from fastapi import APIRouter, Request, Response
-from fastapi.responses import StreamingResponse
-from starlette.types import Receive, Scope, Send
 
 from docparser.clients.shares import ConcurrencyLimit
 from docparser.contract.job_answers import Job, PageEvent, PageStateName
 from docparser.errors import InvalidJob, JobNotFound, StorageUnavailable
-from docparser.http.answers import EVENT_STREAM
+from docparser.http.answers import EVENT_STREAM, Stream
 from docparser.http.gate import holder_of
 from docparser.http.jobs.openapi import NO_JOB
 from docparser.http.jobs.requests import JobRoute, identity, jobs_of
@@ -60,27 +59,16 @@ EVENTS = as_text(
     responses={200: shows("Progress.", other={"text/event-stream": EVENTS}), 404: NO_JOB},
     openapi_extra=LAST_EVENT,
 )
-async def events(job_id: str, request: Request) -> StreamingResponse:
+async def events(job_id: str, request: Request) -> Stream:
     """Progress as `text/event-stream`, until the job has ended or is removed."""
     jobs = jobs_of(request)
     owner, _ = identity(request)
     after = _last_event(request)
     await asyncio.to_thread(jobs.store.job, job_id, owner)  # 404 before the stream begins
-    places: ConcurrencyLimit = request.app.state.event_streams
-    places.check(holder_of(request.scope))
-    return _Stream(places, _stream(jobs, job_id, owner, after))
-
-
-class _Stream(StreamingResponse):
-    """Has its place as long as it is sent, also where the client leaves before the first event."""
-
-    def __init__(self, places: ConcurrencyLimit, events: AsyncIterator[bytes]) -> None:
-        super().__init__(events, media_type="text/event-stream", headers=EVENT_STREAM)
-        self._places = places
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        with self._places.taken(holder_of(scope)):
-            await super().__call__(scope, receive, send)
+    streams: ConcurrencyLimit = request.app.state.event_streams
+    place = contextlib.ExitStack()
+    place.enter_context(streams.taken(holder_of(request.scope)))
+    return Stream(_stream(jobs, job_id, owner, after), place.close, "text/event-stream", EVENT_STREAM)
 
 
 def _last_event(request: Request) -> int:
