@@ -17,7 +17,7 @@ from starlette.types import Message
 from docparser import errors
 from docparser.errors import RequestTimeout
 from docparser.http import answers, bodies
-from docparser.http.errors import extras, fields_of, status_of
+from docparser.http.errors import extras, family_of, status_of
 from docparser.settings import Settings
 from tests.parser.gate import ENTRY, KEY, ask, gated
 from tool_errors import SETTINGS_PLACE
@@ -218,8 +218,8 @@ def test_each_error_has_its_status_and_says_when_to_come_again():
 )
 def test_errors_of_the_openai_api_and_mistrals(status, message, kind, param, code):
     said = {"message": message, "type": kind, "param": param, "code": code}
-    assert fields_of(CHAT, status, message) == {"error": said}
-    assert fields_of("/v1/files", status, message) == {"object": "error", **said}
+    assert family_of(CHAT).fields(status, message) == {"error": said}
+    assert family_of("/v1/files").fields(status, message) == {"object": "error", **said}
 
 
 @pytest.mark.parametrize(("leaves", "error"), [(True, HTTPException), (False, RequestTimeout)])

@@ -91,19 +91,24 @@ class SafeJSON(JSONResponse):
 
 
 def error_response(
-    status: int, message: str, log_id: str | None = None, headers: dict | None = None, more: dict | None = None
+    path: str,
+    status: int,
+    message: str,
+    log_id: str | None = None,
+    headers: dict | None = None,
+    more: dict | None = None,
 ) -> JSONResponse:
-    """``more`` are fields beside those of every error."""
-    return SafeJSON({**error_body(status, message, log_id), **(more or {})}, status, headers)
+    """With the fields that clients of ``path`` read errors from; ``more`` are further ones."""
+    body = {**error_body(status, message, log_id), **family_of(path).fields(status, message), **(more or {})}
+    return SafeJSON(body, status, headers)
 
 
 def early_response(
     scope: Scope, status: int, message: str, headers: dict | None = None, more: dict | None = None
 ) -> JSONResponse:
     """An error before a route is asked. Whoever still sends a body is not heard, so the connection ends."""
-    message = with_place(message)
-    more = fields_of(scope["path"], status, message) | (more or {})
-    return error_response(status, message, None, {"Connection": "close", **(headers or {})}, more)
+    headers = {"Connection": "close", **(headers or {})}
+    return error_response(scope["path"], status, with_place(message), None, headers, more)
 
 
 def early_error(scope: Scope, exc: errors.ParserError) -> JSONResponse:
@@ -167,11 +172,6 @@ def family_of(path: str) -> PathFamily:
     return next((family for family in FAMILIES if family.paths.match(path)), OTHERS)
 
 
-def fields_of(path: str, status: int, message: str) -> dict[str, Any]:
-    """The fields that clients of this path read errors from, beside those of every error."""
-    return family_of(path).fields(status, message)
-
-
 def status_of(kind: type[errors.ParserError], path: str) -> int:
     """The status that errors of this class have on ``path``; 500 if the table does not name them."""
     known = STATUS | family_of(path).status
@@ -179,12 +179,11 @@ def status_of(kind: type[errors.ParserError], path: str) -> int:
 
 
 async def on_parser_error(request: Request, exc: errors.ParserError) -> JSONResponse:
-    path, words = request.url.path, with_place(str(exc))
+    path = request.url.path
     status = status_of(type(exc), path)
     headers, more = extras(exc, status)
     headers = {**(headers or {}), **family_of(path).headers.get(status, {})}
-    more = fields_of(path, status, words) | (more or {})
-    return error_response(status, words, getattr(request.state, "log_id", None), headers, more)
+    return error_response(path, status, with_place(str(exc)), getattr(request.state, "log_id", None), headers, more)
 
 
 def extras(exc: errors.ParserError, status: int) -> tuple[dict[str, str] | None, dict[str, Any] | None]:
@@ -197,9 +196,9 @@ def extras(exc: errors.ParserError, status: int) -> tuple[dict[str, str] | None,
 
 
 async def on_validation_error(request: Request, exc: RequestValidationError) -> JSONResponse:
-    path, words = request.url.path, describe_errors(exc.errors())
+    path = request.url.path
     status = status_of(errors.InvalidRequest, path)
-    return error_response(status, words, log_id_of(exc.body), more=fields_of(path, status, words))
+    return error_response(path, status, describe_errors(exc.errors()), log_id_of(exc.body))
 
 
 async def on_http_error(request: Request, exc: HTTPException) -> JSONResponse:
@@ -207,15 +206,14 @@ async def on_http_error(request: Request, exc: HTTPException) -> JSONResponse:
     values = {"path": request.url.path, "method": request.method, "allow": headers.get("Allow", "see /docs")}
     phrase = PHRASES.get(exc.status_code)
     message = phrase.format(**values) if phrase else str(exc.detail)
-    more = fields_of(request.url.path, exc.status_code, message)
-    return error_response(exc.status_code, message, headers=headers, more=more)
+    return error_response(request.url.path, exc.status_code, message, headers=headers)
 
 
 def unexpected_response(scope: Scope, exc: Exception) -> JSONResponse:
     log_id = scope.get("state", {}).get("log_id") or new_log_id()
     log.error("request %s failed", log_id, exc_info=exc)
     words = "The parser failed; the operator finds the details in its log under logId."
-    return error_response(500, words, log_id, more=fields_of(scope["path"], 500, words))
+    return error_response(scope["path"], 500, words, log_id)
 
 
 def install(app: FastAPI) -> None:

@@ -75,7 +75,7 @@ def parse(body: dict[str, Any]) -> None:
             options = schema.model_validate(body)
         except ValidationError as error:
             # The answer that a client would get.
-            error_response(422, describe_errors(error.errors()))
+            error_response("/layout-parsing", 422, describe_errors(error.errors()))
             continue
         if isinstance(options, ParseRequest):
             numbers = (options.temperature, options.topP, options.repetitionPenalty)
@@ -95,7 +95,7 @@ def chat(choices: Choices) -> None:
     try:
         request = ChatRequest.model_validate(as_arrived(body))
     except ValidationError as error:
-        error_response(400, describe_errors(error.errors()))
+        error_response("/v1/chat/completions", 400, describe_errors(error.errors()))
         return
     said = [request.refusal() or "", *request.notes()]
     try:
@@ -120,7 +120,7 @@ def submit(fields: dict[str, Any], choices: Choices) -> None:
             fields, document, file_name=choices.text(longest=300), idempotency_key=key, served=SERVED
         )
     except InvalidJob as error:
-        error_response(400, str(error))
+        error_response("/api/v2/ocr/jobs", 400, str(error))
         return
     if len(found.fingerprint) != 64 or not found.file_name:
         raise Broken("an accepted submission has a fingerprint and a name")
@@ -136,7 +136,7 @@ def decode(choices: Choices) -> None:
         intake.decode_into(content, [file.encode("utf-8", "replace")])
         intake.check_type(content.getvalue(), choices.one((None, 0, 1)))
     except (InvalidRequest, InvalidDocument) as error:
-        error_response(422, str(error))
+        error_response("/layout-parsing", 422, str(error))
 
 
 def check_body(body: bytes) -> None:
