@@ -25,6 +25,7 @@ from starlette.formparsers import MultiPartException, MultiPartParser
 from docparser.contract import strict_json
 from docparser.contract.schemas import MAX_PART
 from docparser.documents.intake import DocumentIntake, Field
+from docparser.documents.spool import Document
 from docparser.errors import DocumentTooLarge, InvalidDocument, InvalidRequest, ParserError, SpoolFull
 from docparser.http.bodies import IN_MEMORY, Body
 
@@ -207,6 +208,22 @@ def named(where: str) -> Iterator[None]:
         yield
     except (InvalidRequest, InvalidDocument) as exc:
         raise type(exc)(str(exc).replace("file:", f"{where}:", 1)) from None
+
+
+def source_of(find: Callable[[], tuple[str, str]]) -> tuple[str, str]:
+    """What ``find`` of a request finds: the field that holds its document, and its value. Raises InvalidRequest."""
+    try:
+        return find()
+    except ValueError as exc:
+        raise InvalidRequest(str(exc)) from None
+
+
+@contextlib.asynccontextmanager
+async def document_in(request: Request, where: str, text: str) -> AsyncIterator[Document]:
+    """The document in the field ``where``, whose value in the JSON is ``text``. Raises what the intake raises."""
+    with named(where):
+        async with request.app.state.intake.from_field(field(request, text), None, body_of(request).charge) as document:
+            yield document
 
 
 class StrictRoute(APIRoute):

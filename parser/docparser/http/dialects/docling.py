@@ -32,7 +32,7 @@ from docparser.http.jobs.openapi import QUEUE_FULL
 from docparser.http.jobs.requests import identity, jobs_of, keep
 from docparser.http.jobs.results import local_files, stored_answer
 from docparser.http.openapi import BINARY, TOOK_TOO_LONG, example_body, form_content, form_parts, shows
-from docparser.http.strict_reading import StrictRoute, body_of, field, form_of, named
+from docparser.http.strict_reading import StrictRoute, body_of, document_in, field, form_of, named, source_of
 from docparser.jobs.storage.states import Counts, Job, JobState, Step
 from docparser.jobs.submission import check_submission
 
@@ -76,8 +76,7 @@ FORM = {
 async def source(body: DoclingRequest, request: Request) -> Response:
     """Reads a document that the request holds or names."""
     _check(body.options, body.target.kind)
-    where, text = _source(body)
-    document = _spooled(request, where, text)
+    document = document_in(request, *source_of(body.source))
     return await _read(request, document, body.options, body.file_name)
 
 
@@ -91,7 +90,7 @@ async def source(body: DoclingRequest, request: Request) -> Response:
 async def source_async(body: DoclingRequest, request: Request) -> Response:
     """Makes a task of it: a job."""
     _check(body.options, body.target.kind)
-    where, text = _source(body)
+    where, text = source_of(body.source)
     with named(where):
         async with _intake(request).opened(field(request, text), body_of(request).charge) as content:
             return await _submitted(request, content, body.options, body.file_name)
@@ -183,22 +182,8 @@ def _check(options: DoclingOptions, target: str) -> None:
         raise InvalidRequest(refusal)
 
 
-def _source(body: DoclingRequest) -> tuple[str, str]:
-    try:
-        return body.source()
-    except ValueError as exc:
-        raise InvalidRequest(str(exc)) from None
-
-
 def _intake(request: Request) -> DocumentIntake:
     return request.app.state.intake
-
-
-@contextlib.asynccontextmanager
-async def _spooled(request: Request, where: str, text: str) -> AsyncIterator[Document]:
-    with named(where):
-        async with _intake(request).from_field(field(request, text), None, body_of(request).charge) as document:
-            yield document
 
 
 @contextlib.asynccontextmanager

@@ -27,7 +27,7 @@ from docparser.http.examples import OCR_REQUEST
 from docparser.http.gate import holder_of
 from docparser.http.jobs.requests import base_url
 from docparser.http.openapi import BINARY, TOOK_TOO_LONG, example_body, form_content, shows
-from docparser.http.strict_reading import StrictRoute, body_of, field, form_of, named
+from docparser.http.strict_reading import StrictRoute, document_in, form_of, named, source_of
 from docparser.models.served_model import ServedModel
 from docparser.settings import Settings
 
@@ -154,22 +154,17 @@ def _check_model(asked: str | None, served: ServedModel) -> None:
 @contextlib.asynccontextmanager
 async def _document(body: OcrRequest, request: Request) -> AsyncIterator[Document]:
     """Raises InvalidRequest, InvalidDocument, DocumentTooLarge, FileNotFound, SpoolFull."""
-    try:
-        where, text = body.source()
-    except ValueError as exc:
-        raise InvalidRequest(str(exc)) from None
-    intake = request.app.state.intake
+    where, text = source_of(body.source)
     ours = OUR_FILE.fullmatch(text.removeprefix(base_url(request)))
-    with named(where):
-        if where == "document.file_id" or ours:
-            kept = _uploads(request).get(ours[1] if ours else text, request.state.key_id)
-            with open(kept.path, "rb") as content:  # a deletion does not take it away from here
-                async with intake.from_upload(content) as document:
-                    content.close()
-                    yield document
-        else:
-            async with intake.from_field(field(request, text), None, body_of(request).charge) as document:
-                yield document
+    if where != "document.file_id" and not ours:
+        async with document_in(request, where, text) as document:
+            yield document
+        return
+    kept = _uploads(request).get(ours[1] if ours else text, request.state.key_id)
+    with named(where), open(kept.path, "rb") as content:  # a deletion does not take it away from here
+        async with request.app.state.intake.from_upload(content) as document:
+            content.close()
+            yield document
 
 
 @form_router.post(

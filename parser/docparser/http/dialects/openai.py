@@ -21,7 +21,7 @@ from docparser.http.errors import SafeJSON, openai_error, status_of
 from docparser.http.examples import CHAT_REQUEST
 from docparser.http.gate import client_of, pages_of
 from docparser.http.openapi import TOOK_TOO_LONG, as_text, example_body, shows
-from docparser.http.strict_reading import StrictRoute, body_of, field, named
+from docparser.http.strict_reading import StrictRoute, document_in, source_of
 from docparser.logs import request_id
 from docparser.models.served_model import ServedModel
 from docparser.parsing.document_pages import Early
@@ -90,20 +90,16 @@ async def chat_completions(body: ChatRequest, request: Request) -> Response:
     _check_model(body.model, request)
     if refusal := body.refusal():
         raise InvalidRequest(refusal)
-    try:
-        where, text = body.document()
-    except ValueError as exc:
-        raise InvalidRequest(str(exc)) from None
+    where, text = source_of(body.document)
     options = (body.options or ParseOptions()).model_copy(update=TEXT_ONLY)
     state = request.app.state
     state.service.notes(options)
 
     async def work(arrived: Arrived, early: Early) -> ParseResult:
-        with named(where):
-            async with state.intake.from_field(field(request, text), None, body_of(request).charge) as document:
-                parse, client, counted = state.service.parse, client_of(request), pages_of(request)
-                parts = early if body.stream else None
-                return await parse(document, options, request_id.get(), client, counted, arrived, parts)
+        async with document_in(request, where, text) as document:
+            parse, client, counted = state.service.parse, client_of(request), pages_of(request)
+            parts = early if body.stream else None
+            return await parse(document, options, request_id.get(), client, counted, arrived, parts)
 
     document = ChatReading(work, joined=options.restructurePages, limit_s=state.settings.request_timeout_s)
     answer = None
