@@ -22,9 +22,6 @@ class Shares:
         self.taken = 0
         self._by_client: Counter[str] = Counter()
 
-    def of(self, client: str) -> int:
-        return self._by_client[client]
-
     def bound(self, client: str, amount: int = 1) -> int | None:
         """The bound that ``amount`` more for this client would exceed, or None if there is room."""
         if self.taken + amount > self.most:

@@ -24,17 +24,20 @@ from fastapi.responses import FileResponse, HTMLResponse, JSONResponse
 from starlette.exceptions import HTTPException
 
 STATIC = Path(__file__).resolve().parents[1] / "web" / "static"
+OF_BOTH = (
+    "default-src 'none'",
+    "style-src 'self'",
+    "connect-src 'self'",
+    "form-action 'none'",
+    "base-uri 'none'",
+    "frame-ancestors 'none'",
+)
 POLICY = "; ".join(
     (
-        "default-src 'none'",
+        *OF_BOTH,
         "script-src 'self'",
-        "style-src 'self'",
         "img-src 'self' data: blob:",
         "font-src 'self'",
-        "connect-src 'self'",
-        "form-action 'none'",
-        "base-uri 'none'",
-        "frame-ancestors 'none'",
         "require-trusted-types-for 'script'",
         "trusted-types dompurify",
     )
@@ -121,17 +124,8 @@ def _docs_page(title: str) -> tuple[str, str]:
     ).body
     page = bytes(body).decode()
     hashes = [base64.b64encode(hashlib.sha256(script.encode()).digest()).decode() for script in SCRIPT.findall(page)]
-    policy = (
-        "default-src 'none'",
-        "script-src 'self' " + " ".join(f"'sha256-{digest}'" for digest in hashes),
-        "style-src 'self'",
-        "img-src 'self' data:",
-        "connect-src 'self'",
-        "form-action 'none'",
-        "base-uri 'none'",
-        "frame-ancestors 'none'",
-    )
-    return page, "; ".join(policy)
+    scripts = " ".join(f"'sha256-{digest}'" for digest in hashes)
+    return page, "; ".join((*OF_BOTH, f"script-src 'self' {scripts}", "img-src 'self' data:"))
 
 
 @functools.lru_cache(maxsize=1)

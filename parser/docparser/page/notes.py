@@ -53,11 +53,8 @@ def page_notes(page: np.ndarray, boxes: Iterable[Sides] | None, texts: Iterable[
     height, width = page.shape[:2]
     times = max(height, width) / min(height, width)
     if squeezed and times > MOST_STRETCHED:
-        found.append(
-            Note(
-                kind=LONG, message=f"the page is {times:.1f} times as long as wide, and small text may be lost; cut it"
-            )
-        )
+        told = f"the page is {times:.1f} times as long as wide, and small text may be lost; cut it"
+        found.append(Note(kind=LONG, message=told))
     texts = [text for text in texts if text.strip()]
     step = max(1, round((height * width / LOOKED_AT) ** 0.5))
     small = np.ascontiguousarray(page[::step, ::step, 1])
@@ -67,12 +64,8 @@ def page_notes(page: np.ndarray, boxes: Iterable[Sides] | None, texts: Iterable[
     if boxes is not None:
         found += _unread(along, boxes, step) + _nonsense(texts)
     if _stands_on_its_side(cv2.bitwise_or(along, down)):
-        found.append(
-            Note(
-                kind=SIDEWAYS,
-                message="lines of print run from top to bottom; if the page stands on its side, turn it upright",
-            )
-        )
+        told = "lines of print run from top to bottom; if the page stands on its side, turn it upright"
+        found.append(Note(kind=SIDEWAYS, message=told))
     return found
 
 
@@ -98,11 +91,8 @@ def _nonsense(texts: Iterable[str]) -> list[Note]:
     words = [word for word in WORDS.findall(text) if re.search(LETTER, word)]
     if len(words) < LEAST_WORDS or sum(map(bool, map(MIXED.search, words))) < MIXED_SHARE * len(words):
         return []
-    return [
-        Note(
-            kind=NONSENSE, message="what was read looks like no text; see whether the page stands upright and is sharp"
-        )
-    ]
+    told = "what was read looks like no text; see whether the page stands upright and is sharp"
+    return [Note(kind=NONSENSE, message=told)]
 
 
 def _over(values: np.ndarray, least: int) -> np.ndarray:
