@@ -17,7 +17,7 @@ import cv2
 import numpy as np
 from PIL import Image
 
-from docparser.contract.schemas import PIXEL_KINDS, ParseOptions
+from docparser.contract.schemas import ParseOptions
 from docparser.page.paddlex_private import (
     IMAGE_LABELS,
     PaddleOCRVLBlock,
@@ -31,11 +31,10 @@ from docparser.page.paddlex_private import (
     untokenize_figure_of_table,
     with_boxes_at_least,
 )
-from docparser.page.question import Question
+from docparser.page.question import Question, pixel_bounds
 
 SPOTTING, TABLE = "spotting", "table"
 FORMULAS = ("display_formula", "formula")  # labels of those that are blocks by themselves
-LEAST_PIXELS, MOST_PIXELS = 112_896, 1_003_520  # of a crop, where the request says nothing
 PLAIN = ("label", "box", "group_id", "polygon_points")
 
 
@@ -123,7 +122,7 @@ def page_blocks(
         "image_labels": unread,
         "use_chart_recognition": settings["use_chart_recognition"],
         "use_seal_recognition": settings["use_seal_recognition"],
-        **_pixels(options),
+        **pixel_bounds(options),
     }
     asked, spotting, in_tables = crops_and_prompts(blocks, figures, reading)
     paths = {
@@ -174,18 +173,6 @@ def _position(box: Sequence[float], boxes: list[Sequence[float]]) -> int:
         return max(above, key=lambda number: (boxes[number][3], number)) + 1
     below = column or [number for number, other in enumerate(boxes) if other[1] > middle]
     return min(below, default=len(boxes))
-
-
-def _pixels(options: ParseOptions) -> dict[str, int]:
-    """Bounds of the pixels of a crop by what is on it."""
-    bounds: dict[str, int] = {}
-    for kind in PIXEL_KINDS:
-        least, most = options.named_pixels(kind, "min"), options.named_pixels(kind, "max")
-        # Where the request names one of the two, the other's default gives way, as it does in the VLM.
-        highest = most[1] if most else max(MOST_PIXELS, least[1] if least else 0)
-        lowest = least[1] if least else min(LEAST_PIXELS, highest)
-        bounds |= {f"{kind}_min_pixels": lowest, f"{kind}_max_pixels": highest}
-    return bounds
 
 
 @dataclasses.dataclass(frozen=True)

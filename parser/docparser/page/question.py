@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the VLM is asked about a picture, the request that asks it, and the calls for the blocks of pages, which run on
-an event loop in a thread of their own. Loads no PaddleX."""
+an event loop in a thread of their own. Which crop and which prompt a block has, PaddleX says (``page.blocks``). Loads
+no PaddleX."""
 
 from __future__ import annotations
 
@@ -19,7 +20,7 @@ import numpy as np
 from PIL import Image
 
 from docparser import traces
-from docparser.contract.schemas import ParseOptions
+from docparser.contract.schemas import PIXEL_KINDS, ParseOptions
 from docparser.vlm.client import Reply, VlmClient
 from docparser.vlm.repetition import TABLE, TEXT, Guard
 
@@ -27,6 +28,7 @@ TEXT_PROMPT, TABLE_PROMPT = "OCR:", "Table Recognition:"
 QUALITY = 75  # of the JPEG, Pillow's own: PaddleX sends crops so
 LONGEST_STRIP = 200  # PaddleOCR-VL refuses a picture that is more times as long as wide
 MAX_NEW_TOKENS = 4096  # where the request says nothing
+LEAST_PIXELS, MOST_PIXELS = 112_896, 1_003_520  # of a crop, where the request says nothing
 
 
 @dataclasses.dataclass(frozen=True)
@@ -74,6 +76,18 @@ class Question:
             **sampling.fields,
             "mm_processor_kwargs": {"min_pixels": self.least_pixels, "max_pixels": self.most_pixels},
         }
+
+
+def pixel_bounds(options: ParseOptions) -> dict[str, int]:
+    """Bounds of the pixels of a crop by what is on it."""
+    bounds: dict[str, int] = {}
+    for kind in PIXEL_KINDS:
+        least, most = options.named_pixels(kind, "min"), options.named_pixels(kind, "max")
+        # Where the request names one of the two, the other's default gives way, as it does in the VLM.
+        highest = most[1] if most else max(MOST_PIXELS, least[1] if least else 0)
+        lowest = least[1] if least else min(LEAST_PIXELS, highest)
+        bounds |= {f"{kind}_min_pixels": lowest, f"{kind}_max_pixels": highest}
+    return bounds
 
 
 def widened(picture: np.ndarray) -> np.ndarray:

@@ -16,7 +16,7 @@ from pydantic.alias_generators import to_camel
 
 from docparser.contract.schemas import ParseOptions
 from docparser.page import loop
-from docparser.page.blocks import LEAST_PIXELS, MOST_PIXELS, Blocks, _pixels, _position
+from docparser.page.blocks import Blocks, _position
 from docparser.page.frozen import Known
 from docparser.page.loop import CHOSEN, PageLoop
 from docparser.page.own_text_step import Taken
@@ -217,26 +217,6 @@ class TestProvenance:
 def test_where_a_block_that_was_not_found_belongs(box: Any, place: int):
     found: list[Any] = [(0, 10, 40, 20), (0, 30, 40, 40), (0, 60, 40, 80), (60, 10, 90, 40), (60, 60, 90, 80)]
     assert _position(box, found) == place
-
-
-@pytest.mark.parametrize(
-    ("said", "expected"),
-    [
-        ({}, {"table_min_pixels": LEAST_PIXELS, "table_max_pixels": MOST_PIXELS, "ocr_max_pixels": MOST_PIXELS}),
-        ({"minPixels": 5, "maxPixels": 9}, {"seal_min_pixels": 5, "formula_max_pixels": 9}),
-        ({"maxPixels": 9, "vlmExtraArgs": {"table_max_pixels": 7}}, {"table_max_pixels": 7, "ocr_max_pixels": 9}),
-        ({"maxPixels": 9, "vlmExtraArgs": {"max_pixels": 8}}, {"chart_max_pixels": 8, "ocr_max_pixels": 8}),
-        ({"minPixels": 2_000_000}, {"ocr_min_pixels": 2_000_000, "ocr_max_pixels": 2_000_000}),
-        ({"maxPixels": 100_000}, {"seal_min_pixels": 100_000, "seal_max_pixels": 100_000}),
-        (
-            {"vlmExtraArgs": {"table_min_pixels": 2_000_000, "ocr_max_pixels": 9}},
-            {"table_max_pixels": 2_000_000, "ocr_min_pixels": 9, "chart_min_pixels": LEAST_PIXELS},
-        ),
-    ],
-)
-def test_bounds_of_pixels_by_what_is_on_a_crop(said: dict[str, Any], expected: dict[str, int]):
-    found = _pixels(options(**said))
-    assert len(found) == 10 and expected.items() <= found.items()
 
 
 def test_calls_of_a_page_end_with_it_and_what_is_given_is_not_asked():

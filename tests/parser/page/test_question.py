@@ -12,7 +12,17 @@ import pytest
 from paddlex.inference.models.doc_vlm.predictor import DocVLMGenAIClientPredictor
 
 from docparser.contract.schemas import ParseOptions
-from docparser.page.question import MAX_NEW_TOKENS, BlockCalls, Question, Sampling, read_block, widened
+from docparser.page.question import (
+    LEAST_PIXELS,
+    MAX_NEW_TOKENS,
+    MOST_PIXELS,
+    BlockCalls,
+    Question,
+    Sampling,
+    pixel_bounds,
+    read_block,
+    widened,
+)
 from docparser.vlm.repetition import TABLE, TEXT, Guard
 
 CROP = np.random.default_rng(5).integers(0, 255, (60, 200, 3), np.uint8)
@@ -66,3 +76,23 @@ def test_a_strip_is_sent_no_thinner_than_the_vlm_takes(size: tuple[int, int], se
     found = widened(picture)
     assert found.shape == (*sent, 3) and (found[-1, -1] == (10, 20, 30)).all()
     assert (found == 200).sum() == (picture == 200).sum(), "all of it is there"
+
+
+@pytest.mark.parametrize(
+    ("said", "expected"),
+    [
+        ({}, {"table_min_pixels": LEAST_PIXELS, "table_max_pixels": MOST_PIXELS, "ocr_max_pixels": MOST_PIXELS}),
+        ({"minPixels": 5, "maxPixels": 9}, {"seal_min_pixels": 5, "formula_max_pixels": 9}),
+        ({"maxPixels": 9, "vlmExtraArgs": {"table_max_pixels": 7}}, {"table_max_pixels": 7, "ocr_max_pixels": 9}),
+        ({"maxPixels": 9, "vlmExtraArgs": {"max_pixels": 8}}, {"chart_max_pixels": 8, "ocr_max_pixels": 8}),
+        ({"minPixels": 2_000_000}, {"ocr_min_pixels": 2_000_000, "ocr_max_pixels": 2_000_000}),
+        ({"maxPixels": 100_000}, {"seal_min_pixels": 100_000, "seal_max_pixels": 100_000}),
+        (
+            {"vlmExtraArgs": {"table_min_pixels": 2_000_000, "ocr_max_pixels": 9}},
+            {"table_max_pixels": 2_000_000, "ocr_min_pixels": 9, "chart_min_pixels": LEAST_PIXELS},
+        ),
+    ],
+)
+def test_bounds_of_pixels_by_what_is_on_a_crop(said: dict[str, Any], expected: dict[str, int]):
+    found = pixel_bounds(ParseOptions(**said))
+    assert len(found) == 10 and expected.items() <= found.items()
