@@ -4,7 +4,9 @@
 from __future__ import annotations
 
 import asyncio
+from unittest.mock import Mock
 
+import aiohttp
 import pytest
 
 from docparser.models import vlm_probe
@@ -49,6 +51,22 @@ def settings(vlm: SimulatedVlm, **values) -> Settings:
 def test_the_page_of_the_container_is_counted():
     assert from_page(PAGE) == Replicas(up=2, configured=3, missing=1, oom_kills=2)
     assert from_page("# TYPE vllm:requests gauge\nvllm:requests 3.0\n") is None
+
+
+@pytest.mark.parametrize("most", [len(PAGE) - 40, len(PAGE), len(PAGE) + 1])
+def test_a_page_that_comes_in_pieces_is_read_to_its_end_or_the_bound(monkeypatch: pytest.MonkeyPatch, most: int):
+    monkeypatch.setattr(vlm_probe, "MOST_BYTES", most)
+
+    async def read() -> bytes:
+        page = aiohttp.StreamReader(Mock(), 1 << 16, loop=asyncio.get_running_loop())
+        reading = asyncio.create_task(vlm_probe.begin_of(page))
+        for piece in (PAGE[:300], PAGE[300:]):
+            page.feed_data(piece.encode())
+            await asyncio.sleep(0)
+        page.feed_eof()
+        return await reading
+
+    assert asyncio.run(read()).decode() == PAGE[:most]
 
 
 def blocks() -> str:

@@ -79,7 +79,7 @@ class ReplicaCount:
                 aiohttp.ClientSession(timeout=timeout, trust_env=False) as session,
                 session.get(self._url, allow_redirects=False) as response,
             ):
-                page = (await response.content.read(MOST_BYTES)) if response.status == 200 else b""
+                page = (await begin_of(response.content)) if response.status == 200 else b""
         except (aiohttp.ClientError, OSError):
             page = b""
         found = from_page(page.decode("utf-8", "replace"))
@@ -88,6 +88,14 @@ class ReplicaCount:
             return found
         known = self._configured
         return dataclasses.replace(known, up=0) if known else None
+
+
+async def begin_of(page: aiohttp.StreamReader) -> bytes:
+    """Its first MOST_BYTES, or all of a shorter one: ``read`` returns what has come so far, a part of the samples."""
+    try:
+        return await page.readexactly(MOST_BYTES)
+    except asyncio.IncompleteReadError as exc:
+        return exc.partial
 
 
 class VlmProbe:
