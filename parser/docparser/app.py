@@ -55,6 +55,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     intake = DocumentIntake(settings.spool_dir, UrlSource(settings))
     model = ServedModel.of(settings)
     readiness = Readiness(settings, pool, model)
+    metrics.registry.register(readiness.replicas)
     service = ParseService(settings, scheduler, metrics, model.accepted(), readiness.vlm_is_demo)
     client_metrics = ClientMetrics(metrics.registry)
     allowance = Allowance(keys, ledger_of(settings), client_metrics)

@@ -96,7 +96,7 @@ def test_nothing_that_blocks_is_done_in_the_event_loop(make_service: Made, tmp_p
     job_id = place.submit(2)
     place.parse(place.claim())
     place.queue.fail(place.claim(), "WorkerLost", "lost", join=False)
-    metrics = SimpleNamespace(exposition=lambda replicas: generate_latest(registry))
+    metrics = SimpleNamespace(exposition=lambda: generate_latest(registry))
     state = SimpleNamespace(
         jobs=service, readiness=service._readiness, settings=service._settings, intake=None, metrics=metrics
     )

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from docparser.models.vlm_probe import Replicas
+from docparser.models.vlm_probe import ReplicaCount, Replicas
 from docparser.parsing.metrics import Metrics
 from docparser.parsing.pool import WorkerPool
 from docparser.parsing.scheduler import PageScheduler
@@ -26,7 +26,10 @@ def exposition() -> str:
     pool = WorkerPool(settings)
     metrics = Metrics(pool, PageScheduler(settings, pool))
     metrics.request("/layout-parsing", 200, 1.0)
-    return metrics.exposition(Replicas(15, 16, 0)).decode()
+    replicas = ReplicaCount(settings)
+    replicas.found = Replicas(15, 16, 0)
+    metrics.registry.register(replicas)
+    return metrics.exposition().decode()
 
 
 def names(text: str) -> set[str]:

@@ -4,18 +4,18 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 from unittest.mock import Mock
 
 import aiohttp
 import pytest
 
+from docparser.app import create_app
 from docparser.models import vlm_probe
 from docparser.models.readiness import Readiness
 from docparser.models.served_model import ServedModel
 from docparser.models.vlm_probe import ReplicaCount, Replicas, from_page
-from docparser.parsing.metrics import Metrics
 from docparser.parsing.pool import State, WorkerPool
-from docparser.parsing.scheduler import PageScheduler
 from docparser.settings import Settings
 from tests.support.simulated_vlm import SimulatedVlm
 
@@ -117,11 +117,10 @@ def test_a_server_without_replicas_says_nothing(vlm: SimulatedVlm):
     assert asyncio.run(ReplicaCount(settings(vlm)).get()) is None
 
 
-def test_metrics_relay_the_counts():
-    own = Settings(workers=1)
-    pool = WorkerPool(own)
-    metrics = Metrics(pool, PageScheduler(own, pool))
-    page = metrics.exposition(Replicas(15, 16, 0, 2)).decode()
+def test_metrics_relay_the_counts(tmp_path: Path):
+    state = create_app(Settings(data_dir=tmp_path)).state
+    assert "docparser_vlm_replicas_up" not in state.metrics.exposition().decode(), "the VLM never said how many it has"
+    state.readiness.replicas.found = Replicas(15, 16, 0, 2)
+    page = state.metrics.exposition().decode()
     assert "docparser_vlm_replicas_up 15.0" in page and "docparser_vlm_replicas_configured 16.0" in page
     assert "docparser_vlm_dies_missing 0.0" in page and "docparser_vlm_oom_kills_total 2.0" in page
-    assert "docparser_vlm_replicas_up" not in metrics.exposition(None).decode()

@@ -88,7 +88,8 @@ async def ready(request: Request) -> JSONResponse:
 async def metrics(request: Request) -> Response:
     """Counts and times for Prometheus; `config/grafana` has a dashboard for them."""
     state = request.app.state
-    return Response(state.metrics.exposition(await state.readiness.replicas.get()), media_type=CONTENT_TYPE)
+    await state.readiness.replicas.get()  # the page shows the latest count
+    return Response(state.metrics.exposition(), media_type=CONTENT_TYPE)
 
 
 @router.get(

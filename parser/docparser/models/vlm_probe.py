@@ -8,11 +8,12 @@ import dataclasses
 import json
 import re
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 import aiohttp
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
 from docparser.errors import VlmUnavailable
 from docparser.settings import Settings
@@ -56,21 +57,38 @@ def from_page(page: str) -> Replicas | None:
 
 
 class ReplicaCount:
-    """Asks the VLM's address for its metrics, at most every REPLICAS_REMEMBERED_S. Belongs to one event loop."""
+    """Asks the VLM's address for its metrics, at most every REPLICAS_REMEMBERED_S. Belongs to one event loop.
+
+    It is a collector of Prometheus' library, which shows what the last ``get`` found."""
 
     def __init__(self, settings: Settings) -> None:
         self._url = urlsplit(settings.vlm_url)._replace(path="/metrics", query="").geturl()
         self._asked = float("-inf")
-        self._found: Replicas | None = None
+        self.found: Replicas | None = None
         # The last number of replicas that was seen: when the whole container is away, none of these are up.
         self._configured: Replicas | None = None
 
     async def get(self) -> Replicas | None:
         """None where the VLM never said how many replicas it has."""
         if time.monotonic() - self._asked > REPLICAS_REMEMBERED_S:
-            self._found = await self._ask()
+            self.found = await self._ask()
             self._asked = time.monotonic()
-        return self._found
+        return self.found
+
+    def collect(self) -> Iterator[Metric]:
+        if (found := self.found) is None:
+            return
+        for name, words, value in (
+            ("docparser_vlm_replicas_up", "Replicas of the VLM that answer.", found.up),
+            ("docparser_vlm_replicas_configured", "Replicas of the VLM that its container runs.", found.configured),
+            ("docparser_vlm_dies_missing", "Dies of NPU_IDS that were not there.", found.missing),
+        ):
+            yield GaugeMetricFamily(name, words, value)
+        yield CounterMetricFamily(
+            "docparser_vlm_oom_kills",
+            "Processes of the VLM that ended because its memory limit was reached.",
+            found.oom_kills,
+        )
 
     async def _ask(self) -> Replicas | None:
         timeout = aiohttp.ClientTimeout(total=TIMEOUT_S)

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from typing import Protocol
 
 from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
@@ -21,45 +20,32 @@ SECONDS = (0.01, 0.03, 0.1, 0.3, 1, 3, 10, 30, 100, 300, 1000)
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 
-class ReplicaCounts(Protocol):
-    """What is shown of the VLM's replicas."""
-
-    @property
-    def up(self) -> int: ...
-    @property
-    def configured(self) -> int: ...
-    @property
-    def missing(self) -> int: ...
-    @property
-    def oom_kills(self) -> int: ...
-
-
 class Metrics:
     def __init__(self, pool: WorkerPool, scheduler: PageScheduler) -> None:
-        self._registry = CollectorRegistry()
-        self._registry.register(_State(pool, scheduler))
+        self.registry = CollectorRegistry()  # where others add what they count
+        self.registry.register(_State(pool, scheduler))
         self._requests = Counter(
-            "docparser_requests", "Requests by path and status.", ("path", "code"), registry=self._registry
+            "docparser_requests", "Requests by path and status.", ("path", "code"), registry=self.registry
         )
         self._request_seconds = Histogram(
             "docparser_request_duration_seconds",
             "From a request's first byte to its answer's last.",
             ("path",),
             buckets=SECONDS,
-            registry=self._registry,
+            registry=self.registry,
         )
         self._pages = Counter(
             "docparser_pages",
             "Pages: ok, partial (a block is missing or cut), failed, abandoned (the client left).",
             ("outcome",),
-            registry=self._registry,
+            registry=self.registry,
         )
         self._stage_seconds = Histogram(
             "docparser_page_stage_duration_seconds",
             "Wall time of a page by stage; vlm overlaps with other pages.",
             ("stage",),
             buckets=SECONDS,
-            registry=self._registry,
+            registry=self.registry,
         )
         self._wait_seconds = Histogram(
             "docparser_page_wait_seconds",
@@ -67,7 +53,7 @@ class Metrics:
             "was open.",
             ("priority",),
             buckets=SECONDS,
-            registry=self._registry,
+            registry=self.registry,
         )
         for priority in PRIORITIES:
             self._wait_seconds.labels(priority)
@@ -89,40 +75,9 @@ class Metrics:
     def waited(self, seconds: float, *, bulk: bool) -> None:
         self._wait_seconds.labels(PRIORITIES[bulk]).observe(seconds)
 
-    @property
-    def registry(self) -> CollectorRegistry:
-        """Where others add what they count."""
-        return self._registry
-
-    def exposition(self, replicas: ReplicaCounts | None = None) -> bytes:
-        """The page; ``replicas`` adds how many replicas of the VLM answer."""
-        own = generate_latest(self._registry)
-        if replicas is None:
-            return own
-        registry = CollectorRegistry()
-        registry.register(_Replicas(replicas))
-        return own + generate_latest(registry)
-
-
-class _Replicas:
-    """What the VLM's container says of its replicas."""
-
-    def __init__(self, counts: ReplicaCounts) -> None:
-        self._counts = counts
-
-    def collect(self) -> Iterator[Metric]:
-        counts = self._counts
-        for name, words, value in (
-            ("docparser_vlm_replicas_up", "Replicas of the VLM that answer.", counts.up),
-            ("docparser_vlm_replicas_configured", "Replicas of the VLM that its container runs.", counts.configured),
-            ("docparser_vlm_dies_missing", "Dies of NPU_IDS that were not there.", counts.missing),
-        ):
-            yield GaugeMetricFamily(name, words, value)
-        yield CounterMetricFamily(
-            "docparser_vlm_oom_kills",
-            "Processes of the VLM that ended because its memory limit was reached.",
-            counts.oom_kills,
-        )
+    def exposition(self) -> bytes:
+        """The page."""
+        return generate_latest(self.registry)
 
 
 class _State:
