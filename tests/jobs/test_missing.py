@@ -50,11 +50,7 @@ class Service:
     def __init__(self, root: Path) -> None:
         self.place = Place(root)
         self.place.in_use.close()  # the keeper has its own
-        self.adopted = 0
-        self.keeper = Keeper(self.place.files, self.place.database, self.place.processes, self._adopt)
-
-    def _adopt(self) -> None:
-        self.adopted += 1
+        self.keeper = Keeper(self.place.files, self.place.database, self.place.processes)
 
     def trouble(self) -> str:
         self.keeper.look()
@@ -330,7 +326,7 @@ def test_the_whole_directory_gone_empty_and_back(service, tmp_path):
     assert list(place.root.iterdir()) == [], "nothing begins anew there"
     place.root.rmdir()
     (tmp_path / "away").rename(place.root)
-    assert service.trouble() == "" and service.adopted == 0 and place.work() == [(job_id, 1)]
+    assert service.trouble() == "" and place.work() == [(job_id, 1)]
 
 
 def test_a_backup_put_in_the_directorys_place_is_adopted(service, tmp_path):
@@ -342,7 +338,7 @@ def test_a_backup_put_in_the_directorys_place_is_adopted(service, tmp_path):
     shutil.copytree(place.root / "jobs", backup / "jobs")
     place.root.rename(tmp_path / "old")
     backup.rename(place.root)
-    assert service.trouble() == "" and service.adopted == 1
+    assert service.trouble() == ""
     assert (place.root / "processes" / place.processes.name).exists()
     assert place.work() == [(job_id, 2)]
 

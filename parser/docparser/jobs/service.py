@@ -85,13 +85,13 @@ class JobService:
             if settings.database_url:
                 opened = backend.open_postgres(settings.database_url, self.files)
             elif isinstance(self.files, JobFolders):
-                opened = backend.open_sqlite(self.files, self._read_links)
+                opened = backend.open_sqlite(self.files)
             else:
                 raise NotReady(
                     f"PARSER_STORAGE_URL: {settings.storage_url} without PARSER_DATABASE_URL; expected both, since "
                     "only a database that is shared can tell what a shared bucket holds"
                 )
-            self._read_links()
+            self.links = Links(self.files.small, settings.result_url_hours * 3600)
         except OSError as exc:
             raise NotReady(f"PARSER_DATA_DIR: {root} cannot be used ({exc}); name a writable directory") from exc
         self._database, self._processes, self.keeper = opened.database, opened.processes, opened.keeper
@@ -118,9 +118,6 @@ class JobService:
             "docparser_jobs_ready", "1 while jobs can be stored; /health/ready says why not.", registry=registry
         ).set_function(lambda: not self.keeper.trouble)
         self._watch: asyncio.Task[None] | None = None
-
-    def _read_links(self) -> None:
-        self.links = Links(self.files.small, self._settings.result_url_hours * 3600)
 
     async def start(self) -> None:
         self._watch = asyncio.create_task(self._keep_watch())

@@ -91,12 +91,9 @@ class Keeper(Watcher):
     them, and adopts a backup in the directory's place. For all else it waits, and says why.
     """
 
-    def __init__(
-        self, files: JobFolders, database: SqliteDatabase, processes: Processes, on_adopted: Callable[[], None]
-    ) -> None:
+    def __init__(self, files: JobFolders, database: SqliteDatabase, processes: Processes) -> None:
         super().__init__(files.storage)
         self._files, self._database, self._processes = files, database, processes
-        self._on_adopted = on_adopted
         self._in_use = repair.mark_in_use(files.root)
         self._compared = time.monotonic()
 
@@ -115,7 +112,6 @@ class Keeper(Watcher):
             data.adopt()
             self._in_use.close()
             self._in_use = repair.mark_in_use(data.root)
-            self._on_adopted()
             self._open()
         data.check()
         if data.failure or self.trouble:
@@ -208,11 +204,11 @@ class Backend:
     keeper: Watcher
 
 
-def open_sqlite(files: JobFolders, on_adopted: Callable[[], None]) -> Backend:
-    """``on_adopted`` is called when a backup was put in the directory's place. Raises StorageUnavailable."""
+def open_sqlite(files: JobFolders) -> Backend:
+    """Raises StorageUnavailable."""
     database = repair.open_database(files)
     processes = Processes(files.root / "processes")
-    return Backend(database, processes, Keeper(files, database, processes, on_adopted))
+    return Backend(database, processes, Keeper(files, database, processes))
 
 
 def open_postgres(url: str, files: JobFiles, start_s: float = START_S, grace_s: float = GRACE_S) -> Backend:
