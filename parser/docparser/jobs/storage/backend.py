@@ -102,20 +102,20 @@ class Keeper(Watcher):
 
     def check(self) -> None:
         super().check()
-        self._files.data.check()
+        self._files.check()
         self._database.check_path()
 
     def _look(self) -> None:
-        data, database = self._files.data, self._database
-        if data.moved():
-            log.warning("another directory with jobs is at %s; it is used from now on", data.root)
-            data.adopt()
+        files, database = self._files, self._database
+        if files.moved():
+            log.warning("another directory with jobs is at %s; it is used from now on", files.root)
+            files.adopt()
             self._in_use.close()
-            self._in_use = repair.mark_in_use(data.root)
+            self._in_use = repair.mark_in_use(files.root)
             self._open()
-        data.check()
-        if data.failure or self.trouble:
-            data.probe()
+        files.check()
+        if files.failure or self.trouble:
+            files.probe()
         try:
             database.check_path()
             if database.failure or self.trouble:
@@ -125,7 +125,7 @@ class Keeper(Watcher):
         except StorageUnavailable:
             self._open()
         if self._in_use.closed:
-            self._in_use = repair.mark_in_use(data.root)
+            self._in_use = repair.mark_in_use(files.root)
         self._processes.renew()
         if self.trouble or time.monotonic() - self._compared > COMPARE_S:
             self._compare(pages=bool(self.trouble))

@@ -97,10 +97,11 @@ class FolderFiles:
 class DataFolder:
     """``root`` with ``jobs`` below it. Methods raise StorageUnavailable, and DataDirFull where the disk has no room."""
 
+    failure = ""  # in words, of a file operation since the last `probe`
+
     def __init__(self, root: Path) -> None:
         """Make the missing folders. Only the service's user may read them."""
         self.root, self.jobs, self.database = root, root / "jobs", root / DATABASE
-        self.failure = ""  # in words, of a file operation since the last `probe`
         root.mkdir(parents=True, exist_ok=True, mode=0o700)
         self.jobs.mkdir(exist_ok=True, mode=0o700)
         self._close_to_others()

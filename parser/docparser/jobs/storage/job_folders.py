@@ -28,33 +28,22 @@ REMOVED = ".removed-"
 CHUNK = 1 << 20
 
 
-class JobFolders(JobFiles):
+class JobFolders(DataFolder, JobFiles):
     def __init__(self, root: Path, min_free_mib: int) -> None:
+        super().__init__(root)
         self.storage = f"PARSER_DATA_DIR: {root}"
-        self.data = DataFolder(root)
         self.small = FolderFiles(root)
-        self.root, self.jobs = root, self.data.jobs
         self._min_free = min_free_mib << 20
 
-    @property
-    def failure(self) -> str:
-        return self.data.failure
-
-    def check(self) -> None:
-        self.data.check()
-
     def check_room(self) -> None:
-        self.data.check()
-        with self.data.named_errors():
+        self.check()
+        with self.named_errors():
             free = shutil.disk_usage(self.root).free
         if free < self._min_free:
             raise DataDirFull(
                 f"Only {free >> 20} MiB are free in PARSER_DATA_DIR; {self._min_free >> 20} must stay "
                 "(PARSER_MIN_FREE_MIB). Jobs wait until there is room; nothing is lost."
             )
-
-    def probe(self) -> None:
-        self.data.probe()
 
     def close(self) -> None:
         pass
@@ -67,7 +56,7 @@ class JobFolders(JobFiles):
 
     def keep_submission(self, job_id: str, document: BinaryIO, submission: dict[str, Any]) -> int:
         hidden = self.jobs / f".{job_id}"
-        with self.data.named_errors(), _removed_on_error(hidden):
+        with self.named_errors(), _removed_on_error(hidden):
             hidden.mkdir(mode=0o700)  # without its parents: if they are missing, something is wrong
             (hidden / "pages").mkdir(mode=0o700)
             size = write_new(hidden / "document", _chunks(document))
@@ -96,7 +85,7 @@ class JobFolders(JobFiles):
         return self.folder(job_id).exists()
 
     def job_ids(self) -> set[str]:
-        with self.data.named_errors():
+        with self.named_errors():
             return {path.name for path in self.jobs.iterdir() if JOB_ID.fullmatch(path.name)}
 
     def changed(self, job_id: str) -> float:
@@ -113,16 +102,16 @@ class JobFolders(JobFiles):
     def hide(self, job_id: str) -> str | None:
         """Rename the folder; returns its new name."""
         hidden = self.jobs / f".{job_id}{REMOVED}{secrets.token_hex(4)}"
-        with self.data.named_errors():
+        with self.named_errors():
             try:
                 self.folder(job_id).rename(hidden)
             except FileNotFoundError:
-                self.data.check()
+                self.check()
                 return None
         return hidden.name
 
     def show(self, job_id: str, hidden: str) -> None:
-        with self.data.named_errors():
+        with self.named_errors():
             (self.jobs / hidden).rename(self.folder(job_id))
 
     def remove_hidden(self, hidden: str) -> None:
@@ -139,7 +128,7 @@ class JobFolders(JobFiles):
             yield job_id, self.page_folders(job_id)
 
     def mark(self, job_id: str, name: str) -> None:
-        with self.data.named_errors(), contextlib.suppress(FileNotFoundError, FileExistsError):
+        with self.named_errors(), contextlib.suppress(FileNotFoundError, FileExistsError):
             write_new(self.folder(job_id) / name, [])
 
     def marks(self, job_id: str) -> set[str]:
@@ -151,13 +140,13 @@ class JobFolders(JobFiles):
         return (self.folder(job_id) / name).exists()
 
     def forget_mark(self, job_id: str, name: str) -> None:
-        with self.data.named_errors():
+        with self.named_errors():
             (self.folder(job_id) / name).unlink(missing_ok=True)
 
     def write_page(self, job_id: str, folder: str, files: dict[str, bytes], page: bytes) -> None:
         pages = self.folder(job_id) / "pages"
         hidden = pages / f".{folder}"
-        with self.data.named_errors(), _removed_on_error(hidden):
+        with self.named_errors(), _removed_on_error(hidden):
             hidden.mkdir(mode=0o700)
             for name, data in files.items():
                 write_new(hidden / name, [data])

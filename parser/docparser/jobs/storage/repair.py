@@ -31,7 +31,7 @@ log = logging.getLogger(__name__)
 def open_database(files: JobFolders) -> SqliteDatabase:
     """The database, in agreement with the folders. Raises StorageUnavailable if it is damaged while another process
     uses it, so that it cannot be set aside, or if it is not ours."""
-    with files.data.named_errors():
+    with files.named_errors():
         try:
             database = _opened(files)
         except Damaged as exc:
@@ -46,18 +46,18 @@ def open_database(files: JobFolders) -> SqliteDatabase:
 
 def _opened(files: JobFolders) -> SqliteDatabase:
     make_if_missing(files)
-    return SqliteDatabase(files.data.database)
+    return SqliteDatabase(files.database)
 
 
 def make_if_missing(files: JobFolders) -> None:
     """Build the database from the folders if there is none. It appears as a whole, and only one process makes it."""
-    path = files.data.database
+    path = files.database
     if path.exists():
         return
     with _take(files.root / "repair.lock", fcntl.LOCK_EX):
         if path.exists():  # another process was faster
             return
-        files.data.check()
+        files.check()
         new = path.with_name(f".{path.name}-new")
         _remove(new)  # of a process that ended here
         try:
@@ -85,13 +85,13 @@ def _remove(path: Path) -> None:
 def reopen(files: JobFolders, database: SqliteDatabase) -> None:
     """Open the file that is at the path now, in place of the one that was open before. Raises Damaged, Incompatible."""
     with _take(files.root / "repair.lock", fcntl.LOCK_EX):
-        _rename(database.stale(), _aside(files.data.database))
+        _rename(database.stale(), _aside(files.database))
         database.reopen()
 
 
 def set_aside(files: JobFolders) -> None:
     """Rename the database, with what SQLite keeps beside it."""
-    path = files.data.database
+    path = files.database
     _rename([path.with_name(path.name + suffix) for suffix in ("", "-wal", "-shm")], _aside(path))
 
 
