@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, TypeVar
 from docparser.errors import DataDirFull, StorageAway, StorageUnavailable
 from docparser.jobs.storage import repair
 from docparser.jobs.storage.data_folder import Processes
-from docparser.jobs.storage.database import Damaged, SqliteDatabase
+from docparser.jobs.storage.database import SqliteDatabase
 from docparser.jobs.storage.files import JobFiles
 from docparser.jobs.storage.job_folders import JobFolders
 from docparser.jobs.storage.reconcile import YOUNG_S, reconcile
@@ -132,16 +132,7 @@ class Keeper(Watcher):
 
     def _open(self) -> None:
         """Open the database at the path; build it if it is missing or damaged."""
-        try:
-            repair.make_if_missing(self._files)
-            repair.reopen(self._files, self._database)
-        except Damaged as exc:
-            log.error("%s", exc)
-            self._in_use.close()  # until the repair: processes that find the damage must not wait for each other
-            with repair.exclusive(self._files.root):
-                repair.set_aside(self._files)
-                repair.make_if_missing(self._files)
-            repair.reopen(self._files, self._database)
+        repair.opened(self._files, lambda: repair.reopen(self._files, self._database), self._in_use)
         log.warning("the job database was opened again")
         self._compare(pages=True)
 

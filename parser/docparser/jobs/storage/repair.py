@@ -14,9 +14,9 @@ import os
 import secrets
 import sqlite3
 import time
-from collections.abc import Iterator
+from collections.abc import Callable
 from pathlib import Path
-from typing import TextIO
+from typing import TextIO, TypeVar
 
 from docparser.errors import StorageUnavailable
 from docparser.jobs.storage import database as databases
@@ -26,30 +26,45 @@ from docparser.jobs.storage.job_folders import JobFolders
 from docparser.jobs.storage.reconcile import YOUNG_S, Mended, reconcile
 
 log = logging.getLogger(__name__)
+T = TypeVar("T")
 
 
 def open_database(files: JobFolders) -> SqliteDatabase:
-    """The database, in agreement with the folders. Raises StorageUnavailable if it is damaged while another process
-    uses it, so that it cannot be set aside, or if it is not ours."""
+    """The database, in agreement with the folders. Raises as ``opened`` does."""
     with files.named_errors():
-        try:
-            database = _opened(files)
-        except Damaged as exc:
-            log.error("%s", exc)
-            with exclusive(files.root):
-                set_aside(files)
-                database = _opened(files)
+        database = opened(files, lambda: SqliteDatabase(files.database))
         alone = _is_alone(files.root)
     say(reconcile(database, files, young_s=0.0 if alone else YOUNG_S))
     return database
 
 
-def _opened(files: JobFolders) -> SqliteDatabase:
-    make_if_missing(files)
-    return SqliteDatabase(files.database)
+def opened(files: JobFolders, open_it: Callable[[], T], in_use: TextIO | None = None) -> T:
+    """What ``open_it`` returns. The database is built first if it is missing, and set aside and built anew if it is
+    damaged; ``in_use``, this process's lock, is closed before that.
+
+    Raises Incompatible; StorageUnavailable while another process uses the damaged one, which cannot be set aside then.
+    """
+    try:
+        _make_if_missing(files)
+        return open_it()
+    except Damaged as exc:
+        log.error("%s", exc)
+        if in_use is not None:
+            in_use.close()  # processes that find the damage must not wait for each other
+        try:
+            alone = _take(files.root / "in-use.lock", fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise StorageUnavailable(
+                f"PARSER_DATA_DIR: the job database in {files.root} is damaged, and another process uses it; stop all "
+                "parsers of this directory and start one: it sets the file aside and rebuilds it"
+            ) from None
+        with alone:
+            _set_aside(files)
+            _make_if_missing(files)
+            return open_it()
 
 
-def make_if_missing(files: JobFolders) -> None:
+def _make_if_missing(files: JobFolders) -> None:
     """Build the database from the folders if there is none. It appears as a whole, and only one process makes it."""
     path = files.database
     if path.exists():
@@ -68,7 +83,7 @@ def make_if_missing(files: JobFolders) -> None:
             database = SqliteDatabase(new)
             mended = reconcile(database, files)
             database.close()  # the last connection moves everything into the one file
-            set_aside(files)  # SQLite would take the removed file's leftovers for changes of the new one
+            _set_aside(files)  # SQLite would take the removed file's leftovers for changes of the new one
             new.rename(path)
             flush_folder(files.root)
         finally:
@@ -89,7 +104,7 @@ def reopen(files: JobFolders, database: SqliteDatabase) -> None:
         database.reopen()
 
 
-def set_aside(files: JobFolders) -> None:
+def _set_aside(files: JobFolders) -> None:
     """Rename the database, with what SQLite keeps beside it."""
     path = files.database
     _rename([path.with_name(path.name + suffix) for suffix in ("", "-wal", "-shm")], _aside(path))
@@ -119,19 +134,6 @@ def say(mended: Mended) -> None:
 def mark_in_use(root: Path) -> TextIO:
     """Take the lock that marks the database as in use; it is held until the returned file is closed."""
     return _take(root / "in-use.lock", fcntl.LOCK_SH)
-
-
-@contextlib.contextmanager
-def exclusive(root: Path) -> Iterator[None]:
-    """Raises StorageUnavailable while any process holds the database in use."""
-    try:
-        with _take(root / "in-use.lock", fcntl.LOCK_EX | fcntl.LOCK_NB):
-            yield
-    except BlockingIOError:
-        raise StorageUnavailable(
-            f"PARSER_DATA_DIR: the job database in {root} is damaged, and another process uses it; stop all parsers of "
-            "this directory and start one: it sets the file aside and rebuilds it"
-        ) from None
 
 
 def _is_alone(root: Path) -> bool:
