@@ -35,13 +35,13 @@ class Claim:
 
 @dataclasses.dataclass(frozen=True)
 class PageRecord:
-    """Where a finished page lies, and its size in pixels."""
+    """Where a finished page lies, its size in pixels, and the bytes of its files; 0 where nobody counts them."""
 
     folder: str
     sha256: str
     width: int
     height: int
-    bytes: int
+    bytes: int = 0
 
 
 class StepQueue:

@@ -18,6 +18,7 @@ from typing import Any
 from docparser.errors import StorageDamaged
 from docparser.jobs.storage import callbacks
 from docparser.jobs.storage.files import JobFiles
+from docparser.jobs.storage.queue import PageRecord
 from docparser.jobs.storage.states import JOB_FIELDS, OPENING, Job, JobState, StepState, to_row
 from docparser.jobs.storage.store import CANCELLED, cancel, drop_joining, end, insert_row
 from docparser.jobs.storage.transaction import Database, Row, Transaction
@@ -25,16 +26,6 @@ from docparser.jobs.storage.transaction import Database, Row, Transaction
 log = logging.getLogger(__name__)
 
 YOUNG_S = 60.0  # a younger folder without a row may be a submission that another process is about to insert
-
-
-@dataclasses.dataclass(frozen=True)
-class Found:
-    """A finished page in a job's folder."""
-
-    folder: str
-    sha256: str
-    width: int
-    height: int
 
 
 @dataclasses.dataclass
@@ -137,7 +128,7 @@ def _compare(database: Database, files: JobFiles, job_id: str, steps: dict[int, 
     if not files.has_document(job_id):
         return 0  # reading a page fails then, and can be tried again when the folder is back
     folders = files.page_folders(job_id)
-    found: dict[int, Found] = {}
+    found: dict[int, PageRecord] = {}
     lost = []
     for number in folders.keys() | steps.keys():
         step, present = steps.get(number), folders.get(number, [])
@@ -181,17 +172,17 @@ def _there(files: JobFiles, job_id: str, folder: str | None) -> bool:
     return folder is not None and files.has_page(job_id, folder)
 
 
-def _newest(files: JobFiles, job_id: str, number: int, step: Row | None = None) -> Found | None:
+def _newest(files: JobFiles, job_id: str, number: int, step: Row | None = None) -> PageRecord | None:
     """The newest readable folder of a page that agrees with ``step``."""
     for folder in reversed(files.page_folders(job_id).get(number, [])):
         with contextlib.suppress(StorageDamaged, KeyError, TypeError):
             known = step["sha256"] if step is not None and step["folder"] == folder else None
             page, sha256 = files.checked_page(job_id, folder, known)
-            return Found(folder, sha256, page["width"], page["height"])
+            return PageRecord(folder, sha256, page["width"], page["height"])
     return None
 
 
-def _take(connection: Transaction, job_id: str, number: int, page: Found) -> None:
+def _take(connection: Transaction, job_id: str, number: int, page: PageRecord) -> None:
     """A finished page becomes a done step, unless a living process works on it."""
     connection.execute(
         "INSERT INTO steps (job_id, number, state, folder, sha256, width, height, finished, changed) "
