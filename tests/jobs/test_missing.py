@@ -131,6 +131,17 @@ def test_a_lost_page_is_parsed_before_the_pages_are_joined(tmp_path):
     assert place.claim().number == 2 and place.queue.claim() is None
 
 
+def test_a_damaged_page_that_is_read_again_is_not_taken_over_meanwhile(tmp_path):
+    """Its folder is removed after the transaction; the service may end between them."""
+    place = Place(tmp_path)
+    job_id = place.submit(1)
+    folder = place.parse(place.claim(), join=True)
+    (place.files.page_folder(job_id, folder) / "page.json").write_text('{"width": 1, "height": 2}')
+    assert place.queue.read_again(place.claim(), {1: "damaged"})
+    repair.reconcile(place.database, place.files)
+    assert place.claim().number == 1
+
+
 def test_a_page_that_was_written_before_a_crash_is_not_parsed_again(tmp_path):
     place = Place(tmp_path)
     job_id = place.submit(2)

@@ -27,6 +27,7 @@ from docparser.jobs.result import describe_told
 from docparser.jobs.service import JobService
 from docparser.jobs.storage import retention
 from docparser.jobs.storage.callbacks import CallbackState, Told
+from docparser.jobs.storage.reconcile import reconcile
 from docparser.jobs.storage.states import JobState
 from tests.support.job_place import Place
 from tests.support.job_service import ME, Made, audited, keep
@@ -150,6 +151,21 @@ def test_what_the_capacity_says_of_the_queue(make_service: Made, tmp_path: Path)
     place.submit()  # its opening waits, too
     found = capacity(service)
     assert found["jobs"]["pending"] == 1 and found["pages"]["queued"] == 3 and not found["accepting"]
+
+
+def test_pages_that_wait_again_are_not_counted_as_finished(make_service: Made, tmp_path: Path):
+    service, place = make_service(), Place(tmp_path)
+    job_id = place.submit(4)
+    lost = place.parse(place.claim())
+    place.parse(place.claim())
+    for _ in range(2):
+        place.queue.fail(place.claim(), "WorkerLost", "lost", join=False)
+    assert capacity(service)["pagesPerMinute"] == 0.8
+    place.store.retry(job_id, "")
+    assert capacity(service)["pagesPerMinute"] == 0.4
+    place.files.remove_page(job_id, lost)
+    reconcile(place.database, place.files)
+    assert capacity(service)["pagesPerMinute"] == 0.2
 
 
 def test_jobs_beyond_their_bound_are_not_accepted(make_service: Made, tmp_path: Path):

@@ -57,6 +57,10 @@ def test_pictures_alone_are_given_out_and_damage_is_kept_in_mind(make_service: M
     with pytest.raises(StorageDamaged):
         _picture(service, job_id, 1, "a.jpg")
     assert place.store.look(job_id)[2][0].state is StepState.FAILED
+    place.queue.fail(place.claim(), "WorkerLost", "lost", join=False)
+    assert place.store.retry(job_id, "") == [1, 2]
+    with pytest.raises(JobNotFound, match="page 1 has no result"):
+        _picture(service, job_id, 1, "a.jpg")
 
 
 def replaced(place: Place, job_id: str, number: int) -> None:

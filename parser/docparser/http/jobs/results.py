@@ -128,7 +128,7 @@ async def picture(job_id: str, permission: str, number: int, name: str, request:
 
 def _picture(jobs: JobService, job_id: str, number: int, name: str) -> bytes:
     _, step = jobs.store.page(job_id, number)
-    if step is None or step.folder is None:
+    if step is None or step.folder is None or step.state in (StepState.QUEUED, StepState.RUNNING):
         raise JobNotFound(f"page {number} has no result")
     if NAME.fullmatch(name) and not name.startswith(FROZEN) and name != PAGE_FILE:
         try:

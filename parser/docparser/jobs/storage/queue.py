@@ -13,7 +13,7 @@ from docparser.contract.schemas import ParseOptions
 from docparser.errors import JobNotFound
 from docparser.jobs.storage import job_order
 from docparser.jobs.storage.states import JOINING, Job, JobState, Step, StepState, to_job
-from docparser.jobs.storage.store import end_if_finished, fail_step, find_step
+from docparser.jobs.storage.store import end_if_finished, fail_step, find_step, queue_again
 from docparser.jobs.storage.transaction import Database, Membership, Transaction
 
 # The limit ends a page that kills the whole service each time. The scheduler counts the worker processes that a page
@@ -150,11 +150,7 @@ class StepQueue:
         not_before = time.time() + delay_s if delay_s else 0.0  # a clock that is put back delays nothing that is due
         with self._database.writing() as connection:
             if self._owns_or_deletes(connection, claim):
-                connection.execute(
-                    "UPDATE steps SET state = 'queued', process = NULL, attempts = attempts - ?, not_before = ?, "
-                    "changed = ? WHERE job_id = ? AND number = ?",
-                    (0 if count else 1, not_before, connection.tick(), claim.job.id, claim.number),
-                )
+                queue_again(connection, claim.job.id, {claim.number: claim.attempts - (not count)}, not_before)
 
     def damaged(self, job_id: str, step: Step, error: str) -> Step | None:
         """A finished page is unreadable where ``step`` says. It becomes a failed page, which can be retried, and None
@@ -194,11 +190,7 @@ class StepQueue:
                 if attempts >= MAX_ATTEMPTS:
                     fail_step(connection, *step, "StorageDamaged", words)
                 else:
-                    connection.execute(
-                        "UPDATE steps SET state = 'queued', process = NULL, folder = NULL, sha256 = NULL, "
-                        "finished = NULL, not_before = 0, changed = ? WHERE job_id = ? AND number = ?",
-                        (connection.tick(), *step),
-                    )
+                    queue_again(connection, claim.job.id, {number: attempts})
             _advance_job(connection, claim.job.id, join=True)
         return True
 
@@ -244,11 +236,7 @@ class StepQueue:
                     join = row["number"] != JOINING and _joins(row["options"])
                     _advance_job(connection, row["job_id"], join)
                 else:
-                    connection.execute(
-                        "UPDATE steps SET state = 'queued', process = NULL, changed = ? "
-                        "WHERE job_id = ? AND number = ?",
-                        (connection.tick(), *step),
-                    )
+                    queue_again(connection, row["job_id"], {row["number"]: row["attempts"]})
         return len(rows)
 
     def keep_only(self, claims: Collection[Claim]) -> int:

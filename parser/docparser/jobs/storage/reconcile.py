@@ -20,7 +20,7 @@ from docparser.jobs.storage import callbacks
 from docparser.jobs.storage.files import JobFiles
 from docparser.jobs.storage.queue import PageRecord
 from docparser.jobs.storage.states import JOB_FIELDS, OPENING, Job, JobState, StepState, to_row
-from docparser.jobs.storage.store import CANCELLED, cancel, drop_joining, end, insert_row
+from docparser.jobs.storage.store import CANCELLED, cancel, drop_joining, end, insert_row, queue_again
 from docparser.jobs.storage.transaction import Database, Row, Transaction
 
 log = logging.getLogger(__name__)
@@ -158,12 +158,7 @@ def _compare(database: Database, files: JobFiles, job_id: str, steps: dict[int, 
             return 0
         for number, page in found.items():
             _take(connection, job_id, number, page)
-        for number in lost:
-            connection.execute(
-                "UPDATE steps SET state = 'queued', folder = NULL, sha256 = NULL, attempts = 0, not_before = 0, "
-                "changed = ? WHERE job_id = ? AND number = ?",
-                (connection.tick(), job_id, number),
-            )
+        queue_again(connection, job_id, dict.fromkeys(lost, 0))
         _open_again(connection, job_id)
     return len(found) + len(lost)
 

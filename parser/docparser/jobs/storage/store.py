@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from docparser.errors import InvalidJob, JobNotFound, KeyReused, QueueFull
@@ -187,12 +187,7 @@ class JobStore:
             if any(number != JOINING for number in again):
                 drop_joining(connection, job_id)
                 again = [number for number in again if number != JOINING]
-            changed = connection.tick()
-            connection.executemany(
-                "UPDATE steps SET state = 'queued', attempts = 0, not_before = 0, error = NULL, kind = NULL, "
-                "changed = ? WHERE job_id = ? AND number = ?",
-                [(changed, job_id, number) for number in again],
-            )
+            queue_again(connection, job_id, dict.fromkeys(again, 0))
             if again:
                 connection.execute(
                     "UPDATE jobs SET state = 'running', error = NULL, finished = NULL, turns = ? WHERE id = ?",
@@ -313,4 +308,17 @@ def fail_step(connection: Transaction, job_id: str, number: int, kind: str, erro
         "UPDATE steps SET state = 'failed', process = NULL, kind = ?, error = ?, finished = ?, changed = ? "
         "WHERE job_id = ? AND number = ?",
         (kind, error, time.time(), connection.tick(), job_id, number),
+    )
+
+
+def queue_again(connection: Transaction, job_id: str, attempts: Mapping[int, int], not_before: float = 0.0) -> None:
+    """These steps, by number with the times that they count as begun, wait again, until ``not_before`` in any case.
+
+    Each keeps the name and the checksum of the folder that it had: by them ``reconcile`` tells a damaged page.
+    """
+    changed = connection.tick()
+    connection.executemany(
+        "UPDATE steps SET state = 'queued', process = NULL, attempts = ?, not_before = ?, error = NULL, kind = NULL, "
+        "finished = NULL, changed = ? WHERE job_id = ? AND number = ?",
+        [(times, not_before, changed, job_id, number) for number, times in attempts.items()],
     )
