@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import errno
 import json
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +36,10 @@ def test_who_read_a_job_is_what_its_first_page_says(make_service: Made, tmp_path
     assert service.read_by(job, steps) == MODEL.served_name
 
 
-def test_pictures_alone_are_given_out_and_damage_is_kept_in_mind(make_service: Made, tmp_path: Path):
+@pytest.mark.parametrize("damage", [lambda path: path.write_bytes(b"y"), Path.unlink])
+def test_pictures_alone_are_given_out_and_damage_is_kept_in_mind(
+    make_service: Made, tmp_path: Path, damage: Callable[[Path], object]
+):
     service, place = make_service(), Place(tmp_path)
     job_id = place.submit(2)
     place.parse(place.claim(), {"a.jpg": b"x", "frozen.json": b"{}"})
@@ -53,7 +56,7 @@ def test_pictures_alone_are_given_out_and_damage_is_kept_in_mind(make_service: M
     ):
         with pytest.raises(JobNotFound, match=f"page {number} has no"):
             _picture(service, job_id, number, name)
-    (tmp_path / "jobs" / job_id / "pages" / str(place.store.look(job_id)[2][0].folder) / "a.jpg").write_bytes(b"y")
+    damage(place.files.page_folder(job_id, str(place.store.look(job_id)[2][0].folder)) / "a.jpg")
     with pytest.raises(StorageDamaged):
         _picture(service, job_id, 1, "a.jpg")
     assert place.store.look(job_id)[2][0].state is StepState.FAILED

@@ -216,35 +216,27 @@ class JobFiles(abc.ABC):
 
     def checked_page(self, job_id: str, folder: str, sha256: str | None) -> tuple[dict[str, Any], str]:
         """The page, and the SHA-256 of ``page.json``."""
-        try:
+        with _readable(folder):
             content = self.read_page_file(job_id, folder, PAGE_FILE)
             found = hashlib.sha256(content).hexdigest()
             if sha256 not in (None, found):
                 raise StorageDamaged(f"the stored page {folder} is not what was written; it can be retried")
             return json.loads(content), found
-        except (OSError, ValueError) as exc:
-            raise StorageDamaged(f"the stored page {folder} cannot be read ({exc}); it can be retried") from exc
 
     def read_page(self, job_id: str, folder: str, sha256: str | None) -> tuple[dict[str, Any], dict[str, bytes]]:
         """A finished page with its further files, all checked. Raises StorageDamaged."""
         page = self.page(job_id, folder, sha256)
-        try:
+        with _readable(folder):
             return page, {name: self._checked_file(job_id, folder, page, name) for name in page[FILES]}
-        except OSError as exc:
-            raise StorageDamaged(f"the stored page {folder} cannot be read ({exc}); it can be retried") from exc
 
     def page_file(self, job_id: str, folder: str, sha256: str | None, name: str) -> bytes:
         """One further file of a finished page, checked. Raises StorageDamaged; FileNotFoundError if it has none of the
         name."""
         page = self.page(job_id, folder, sha256)
-        try:
-            if name not in page[FILES]:
-                raise FileNotFoundError(name)
+        if name not in page[FILES]:
+            raise FileNotFoundError(name)
+        with _readable(folder):
             return self._checked_file(job_id, folder, page, name)
-        except FileNotFoundError:
-            raise
-        except OSError as exc:
-            raise StorageDamaged(f"the stored page {folder} cannot be read ({exc}); it can be retried") from exc
 
     def _checked_file(self, job_id: str, folder: str, page: dict[str, Any], name: str) -> bytes:
         content = self.read_page_file(job_id, folder, name)
@@ -298,6 +290,15 @@ def by_number(folders: Iterator[str]) -> dict[int, list[str]]:
         if match := PAGE_FOLDER.fullmatch(name):
             found.setdefault(int(match[1]), []).append(name)
     return found
+
+
+@contextlib.contextmanager
+def _readable(folder: str) -> Iterator[None]:
+    """Turns what reading a stored page raises into StorageDamaged."""
+    try:
+        yield
+    except (OSError, ValueError) as exc:
+        raise StorageDamaged(f"the stored page {folder} cannot be read ({exc}); it can be retried") from exc
 
 
 def _check(folder: str, page: dict[str, Any], name: str, found: str) -> None:
