@@ -51,31 +51,11 @@ def exceeded(quota: Quota, name: str, used: int, wanted: int, now: float) -> Quo
     return error
 
 
-class UsageStore(Protocol):
-    """Where the counts are kept. Its methods block; one thread at a time calls them."""
-
-    failures: tuple[type[Exception], ...]
-    """What ``reading`` and ``writing`` raise while the store cannot be used."""
-
-    def known(self) -> bool:
-        """Whether anything was counted; looking for it makes no file."""
-
-    def reading(self) -> AbstractContextManager[Statements]: ...
-
-    def writing(self, client: str) -> AbstractContextManager[Statements]:
-        """A transaction in which nobody else counts for ``client``."""
-
-    def failed(self, exc: Exception) -> None:
-        """The store could not be used: say so, and make ready for the next try."""
-
-    def close(self) -> None: ...
-
-
 class UsageLedger:
     """Methods block on the store. While it is away, amounts are counted in memory, and saved with the next of their
     slot."""
 
-    def __init__(self, store: UsageStore) -> None:
+    def __init__(self, store: SqliteUsage | SharedUsage) -> None:
         self._store = store
         self._lock = threading.Lock()
         self._unsaved: defaultdict[Slot, Counter[str]] = defaultdict(Counter)  # slot -> by reference, "" without one
@@ -167,15 +147,18 @@ def _count(connection: Statements, slot: Slot, amount: int, reference: str) -> b
 
 
 class SqliteUsage:
-    """The file at ``path``, which is made when there is something to count."""
+    """The file at ``path``, which is made when there is something to count. Methods block; one thread at a time calls
+    them."""
 
     failures: tuple[type[Exception], ...] = (sqlite3.Error,)
+    """What ``reading`` and ``writing`` raise while the store cannot be used."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self._connection: sqlite3.Connection | None = None
 
     def known(self) -> bool:
+        """Whether anything was counted; looking for it makes no file."""
         return self.path.exists()
 
     def close(self) -> None:
@@ -190,6 +173,7 @@ class SqliteUsage:
 
     @contextlib.contextmanager
     def writing(self, client: str) -> Iterator[Statements]:
+        """A transaction in which nobody else counts for ``client``."""
         connection = self._open()
         connection.execute("BEGIN IMMEDIATE")
         try:
@@ -238,7 +222,7 @@ def _to_write_ahead(connection: sqlite3.Connection) -> None:
 
 
 class SharedUsage:
-    """PostgreSQL, in which parsers on several machines count together. The job store makes the tables
+    """The same in PostgreSQL, in which parsers on several machines count together. The job store makes the tables
     (``postgres.schema``)."""
 
     failures: tuple[type[Exception], ...] = (StorageUnavailable, DataDirFull)

@@ -14,7 +14,7 @@ import secrets
 import time
 
 from docparser.errors import LinkRefused
-from docparser.jobs.storage.data_folder import SmallFiles
+from docparser.jobs.storage.files import SmallFiles
 
 FILE = "links.key"
 RETIRED = re.compile(re.escape(FILE) + r"\.until-(\d{1,12})-[0-9a-f]+")

@@ -10,28 +10,12 @@ import os
 import secrets
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Protocol, TextIO
+from typing import TextIO
 
 from docparser.errors import DataDirFull, StorageUnavailable
 
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 DATABASE = "jobs.sqlite3"
-
-
-class SmallFiles(Protocol):
-    """Contents are whole or not there. Methods raise OSError or StorageUnavailable."""
-
-    def read(self, name: str) -> bytes | None:
-        """None if there is no such file."""
-
-    def create(self, name: str, content: bytes) -> bool:
-        """False if there is one already, which stays as it is."""
-
-    def replace(self, name: str, content: bytes) -> None: ...
-
-    def remove(self, name: str) -> None: ...
-
-    def names(self, prefix: str) -> list[str]: ...
 
 
 def write_new(path: Path, pieces: Iterable[bytes]) -> int:
@@ -54,17 +38,20 @@ def flush_folder(path: Path) -> None:
 
 
 class FolderFiles:
-    """Files in ``root``, for this user only, flushed to the disk."""
+    """Files in ``root``, for this user only, flushed to the disk. Contents are whole or not there. Methods raise
+    OSError."""
 
     def __init__(self, root: Path) -> None:
         self._root = root
 
     def read(self, name: str) -> bytes | None:
+        """None if there is no such file."""
         with contextlib.suppress(FileNotFoundError):
             return (self._root / name).read_bytes()
         return None
 
     def create(self, name: str, content: bytes) -> bool:
+        """False if there is one already, which stays as it is."""
         with self._written(name, content) as new:
             try:
                 os.link(new, self._root / name)

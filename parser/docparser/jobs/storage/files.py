@@ -16,10 +16,13 @@ import secrets
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO, Union
 
 from docparser.errors import DataDirFull, StorageDamaged
-from docparser.jobs.storage.data_folder import SmallFiles
+from docparser.jobs.storage.data_folder import FolderFiles
+
+if TYPE_CHECKING:  # boto3 is loaded only where it is used
+    from docparser.jobs.storage.local_copies import BucketFiles
 
 JOB_ID = re.compile(r"[0-9a-f]{32}")
 PAGE_FOLDER = re.compile(r"(\d{6})-([0-9a-f]{16})")
@@ -30,6 +33,7 @@ TOLD = "told-"
 UNSURE = "unsure"
 STORAGE_ID = "place.id"
 
+SmallFiles = Union[FolderFiles, "BucketFiles"]
 # Page folder of a job -> its files besides page.json, by name, as files of the local disk.
 Pictures = Callable[[str, str], dict[str, Path]]
 

@@ -7,7 +7,6 @@ Programs open files, so each object is fetched once while somebody uses it.
 from __future__ import annotations
 
 import contextlib
-import errno
 import fcntl
 import shutil
 import tempfile
@@ -19,16 +18,16 @@ from pathlib import Path
 from typing import BinaryIO
 
 from docparser.errors import DataDirFull, StorageUnavailable
+from docparser.jobs.storage.data_folder import NO_ROOM
 from docparser.s3 import Bucket
 
 GOOD_S = 5.0
 IDLE_BYTES = 512 << 20  # of copies that nobody uses
 PREFIX, IN_USE = "copies-", "in-use"
-FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 class BucketFiles:
-    """The same methods as ``jobs.storage.data_folder.FolderFiles``."""
+    """The same methods as ``jobs.storage.data_folder.FolderFiles``. They raise StorageUnavailable."""
 
     def __init__(self, bucket: Bucket) -> None:
         self._bucket = bucket
@@ -197,6 +196,6 @@ def _spool_errors() -> Iterator[None]:
         yield
     except OSError as exc:
         words = f"PARSER_SPOOL_DIR: a copy of the document cannot be written ({exc.strerror or exc}); "
-        if exc.errno in FULL:
+        if exc.errno in NO_ROOM:
             raise DataDirFull(f"{words}free some room and try again.") from exc
         raise StorageUnavailable(f"{words}make the directory writable and try again.") from exc
