@@ -143,10 +143,10 @@ def test_a_removal_that_breaks_off_is_ended_later(open_place, s3, bucket, monkey
     assert remove_job(place.database, place.files, job_id)
     monkeypatch.undo()
     assert place.files.removed() == {job_id} and place.files.job_ids() == set()
-    retention.remove_leftovers(place.database, place.files)
+    place.remove_leftovers()
     assert keys(s3, bucket) != ["place.id"], "an hour has not passed"
     monkeypatch.setattr(retention, "ORPHAN_S", -60.0)
-    retention.remove_leftovers(place.database, place.files)
+    place.remove_leftovers()
     assert keys(s3, bucket) == ["place.id"]
 
 
@@ -161,7 +161,7 @@ def test_the_search_for_leftovers_lists_no_job_by_itself(open_place, monkeypatch
         return entries(self, prefix)
 
     monkeypatch.setattr(Bucket, "entries", counted)
-    retention.remove_leftovers(place.database, place.files)
+    place.remove_leftovers()
     assert sorted(listed) == ["jobs/", "removed/", "submissions/"] and place.files.job_ids() == jobs
 
 

@@ -76,7 +76,7 @@ def test_a_missing_database_is_rebuilt_and_nothing_is_swept(tmp_path, monkeypatc
     age(tmp_path)
     again = Place(tmp_path)
     monkeypatch.setattr(retention, "ORPHAN_S", -1.0)
-    retention.remove_leftovers(again.database, again.files)
+    again.remove_leftovers()
     assert again.files.job_ids() == {done, half, cancelled, new}
     again.lengths = place.lengths
     assert sorted(again.work()) == sorted([(half, 2), *((new, number) for number in (1, 2, 3))])

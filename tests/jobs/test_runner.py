@@ -20,12 +20,10 @@ from docparser.documents.spool import Document
 from docparser.errors import InvalidDocument, NotReady, QuotaExceeded, StorageDamaged
 from docparser.jobs.runner import WATCHED_STEPS, JobRunner
 from docparser.jobs.step_work import BLOCK_TRIES, GONE
-from docparser.jobs.storage import retention
-from docparser.jobs.storage.files import JobFiles
 from docparser.jobs.storage.job_order import Wanted
 from docparser.jobs.storage.queue import Claim
+from docparser.jobs.storage.retention import Retention
 from docparser.jobs.storage.states import Job, Step
-from docparser.jobs.storage.transaction import Database
 from docparser.parsing.fair_queue import Flow
 from docparser.parsing.result import PageOutcome
 from docparser.worker.messages import ParsedPage
@@ -158,11 +156,11 @@ def test_what_keeps_the_service_from_working_is_no_pages_fault(place: Place, cap
 def test_jobs_do_not_wait_for_the_search_for_leftovers_which_stops_with_the_service(place: Place, monkeypatch):
     ended = []
 
-    def walk(database: Database, files: JobFiles, stop: Callable[[], bool]) -> None:
+    def walk(self: Retention, stop: Callable[[], bool]) -> None:
         wait_for(stop, what="the end of the service")
         ended.append(True)
 
-    monkeypatch.setattr(retention, "remove_leftovers", walk)
+    monkeypatch.setattr(Retention, "remove_leftovers", walk)
     job, _ = run(place, runner_of(place, Pages(1, lambda number, _: parsed(number))), place.submit())
     assert job.state == "done" and ended
 

@@ -419,10 +419,10 @@ def test_half_written_folders_are_removed_once_they_are_old(open_place, monkeypa
     hidden = place.files.folder(job_id) / "pages" / ".000001-half"
     hidden.mkdir()
     (place.files.jobs / ("0" * 32)).mkdir()
-    retention.remove_leftovers(place.database, place.files)
+    place.remove_leftovers()
     assert hidden.exists()  # it may be in the making
     monkeypatch.setattr(retention, "ORPHAN_S", -1.0)
-    retention.remove_leftovers(place.database, place.files)
+    place.remove_leftovers()
     assert not hidden.exists()
     assert place.files.job_ids() == {job_id, "0" * 32}, "no row says of the second that it is over"
 
@@ -442,10 +442,10 @@ def test_what_nothing_refers_to_is_removed_and_a_pages_only_folder_is_not(place,
     def left(job_id: str) -> dict[int, int]:
         return {number: len(folders) for number, folders in place.files.page_folders(job_id).items()}
 
-    retention.remove_leftovers(place.database, place.files)
+    place.remove_leftovers()
     assert (left(ended), left(cancelled)) == ({1: 2, 2: 1}, {1: 1}), "they may be in the making"
     monkeypatch.setattr(retention, "ORPHAN_S", -60.0)
-    retention.remove_leftovers(place.database, place.files)
+    place.remove_leftovers()
     assert (left(ended), left(cancelled), left(running)) == ({1: 1, 2: 1}, {}, {1: 1})
     assert not place.files.has_page(ended, extra[ended]) and place.files.has_page(ended, alone)
 

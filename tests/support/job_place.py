@@ -17,6 +17,7 @@ from docparser.jobs.storage.backend import open_files
 from docparser.jobs.storage.data_folder import Processes
 from docparser.jobs.storage.job_folders import JobFolders
 from docparser.jobs.storage.queue import Claim, PageRecord, StepQueue
+from docparser.jobs.storage.retention import Retention
 from docparser.jobs.storage.states import OPENING, Job, JobState
 from docparser.jobs.storage.store import JobStore, QueueLimits
 
@@ -133,6 +134,9 @@ class Place:
 
     def record(self, folder: str, sha256: str = "0" * 64) -> PageRecord:
         return PageRecord(folder, sha256, 1, 2, 3)
+
+    def remove_leftovers(self) -> None:
+        Retention(self.database, self.files, age_s=1e6, most_bytes=1 << 40).remove_leftovers(lambda: False)
 
     def work(self) -> list[tuple[str, int]]:
         """Everything that waits, in the order of its turns: (job, page)."""

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import json
 import logging
-import pathlib
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import cast
 
 from prometheus_client import CollectorRegistry, Counter
@@ -20,7 +20,7 @@ from docparser.contract import job_answers
 from docparser.contract.answers import DataInfo, ModelsInUse, PageEntry, PageError, PageReport, PageSize
 from docparser.contract.job_answers import CallbackBody, CallbackReport, JobDetails, JobPage, JobReport
 from docparser.errors import StorageDamaged, kind_of
-from docparser.jobs.pages import with_addresses
+from docparser.jobs.pages import Address, with_addresses
 from docparser.jobs.storage.callbacks import CallbackState, Delivery, Told
 from docparser.jobs.storage.files import JobFiles, Pictures
 from docparser.jobs.storage.queue import Claim, StepQueue
@@ -60,7 +60,7 @@ class Damage:
         self._count.inc()
 
 
-Path = Callable[[str, str], str]
+PathOf = Callable[[str, str], str]
 """Job id and name -> the address of a result below the service's root."""
 # The hosted API knows four states; a cancelled job counts as failed, and its error says that it was cancelled.
 API_STATES: dict[JobState, job_answers.JobStateName] = {
@@ -70,10 +70,9 @@ API_STATES: dict[JobState, job_answers.JobStateName] = {
     JobState.FAILED: "failed",
     JobState.CANCELLED: "failed",
 }
-Address = Callable[[str], str]
 
 
-def callback_body(delivery: Delivery, path: Path, public_url: str) -> bytes:
+def callback_body(delivery: Delivery, path: PathOf, public_url: str) -> bytes:
     """The JSON of a callback: ``type``, ``timestamp`` (of the job's end) and ``data``, as in the job's state. No
     content of the document, and no name of a file."""
     job, counts = delivery.job, delivery.counts
@@ -128,11 +127,11 @@ class Results:
         address: Address,
         models: ModelsInUse,
         pictures: Pictures | None = None,
-    ) -> tuple[JobPage, dict[str, pathlib.Path]]:
+    ) -> tuple[JobPage, dict[str, Path]]:
         """The ``result`` of one page that has ended; and its files, where ``pictures`` looks them up.
 
         Raises JobNotFound if the job was removed meanwhile."""
-        copies: dict[str, pathlib.Path] = {}
+        copies: dict[str, Path] = {}
         report: PageReport = {"page": step.number}
         entry: PageEntry = json.loads(EMPTY_ENTRY)
         error: PageError | None = {

@@ -101,7 +101,6 @@ class PageScheduler:
         return len(self._queue.put_back())
 
     def watches(self, client: str) -> bool:
-        """Whether this client has, or had a moment ago, documents that are slow to read."""
         return self._queue.watches(client)
 
     async def submit(self, task: Task, flow: Flow, on_part: Callable[[PartOfPage], None] | None = None) -> Any:

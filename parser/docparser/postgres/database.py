@@ -105,7 +105,6 @@ class PostgresDatabase:
 
     @contextlib.contextmanager
     def reading(self) -> Iterator[PostgresTransaction]:
-        """One snapshot for all queries inside."""
         with self._connection("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY") as connection:
             yield PostgresTransaction(connection)
             connection.execute("COMMIT")

@@ -194,7 +194,6 @@ class Processes:
         self._file.close()
 
     def dead(self, names: Iterable[str]) -> list[str]:
-        """Those of ``names`` that have ended."""
         return [name for name in names if not self._alive(name)]
 
     def _alive(self, name: str) -> bool:

@@ -154,7 +154,6 @@ class SqliteDatabase:
 
     @contextlib.contextmanager
     def reading(self) -> Iterator[SqliteTransaction]:
-        """One snapshot for all queries inside."""
         with self._named_errors():
             connection = self._connection()
             connection.execute("BEGIN")

@@ -14,30 +14,6 @@ from docparser.jobs.storage.transaction import Database
 ORPHAN_S = 3600.0  # a younger file may be in the making
 
 
-def remove_leftovers(database: Database, files: JobFiles, stop: Callable[[], bool] = lambda: False) -> None:
-    """Remove, if older than an hour: half-written and half-removed files, and page folders of ended jobs that no row
-    names.
-
-    A folder with a job's name stays, whatever the rows say; so does a page's only folder, unless the job was cancelled.
-    A walk over all files can take minutes, so ``stop`` is asked after each job.
-    """
-    old = time.time() - ORPHAN_S
-    with database.reading() as connection:
-        jobs = {row[0]: JobState(row[1]) for row in connection.execute("SELECT id, state FROM jobs")}
-        used = {
-            (row[0], row[1]) for row in connection.execute("SELECT job_id, folder FROM steps WHERE folder IS NOT NULL")
-        }
-    for job_id, pages in files.clean(old):
-        if stop():
-            return
-        state = jobs.get(job_id)
-        for folders in pages.values() if state is not None and state.ended else ():
-            replaced = any((job_id, folder) in used for folder in folders)
-            for folder in folders if replaced or state is JobState.CANCELLED else ():
-                if (job_id, folder) not in used and files.page_changed(job_id, folder) < old:
-                    files.remove_page(job_id, folder)
-
-
 def remove_job(database: Database, files: JobFiles, job_id: str) -> bool:
     """Remove an ended job with its folder; False, and nothing is changed, if there is none or it has not ended.
 
@@ -90,7 +66,28 @@ class Retention:
         return removed
 
     def remove_leftovers(self, stop: Callable[[], bool]) -> None:
-        remove_leftovers(self._database, self._files, stop)
+        """Remove, if older than an hour: half-written and half-removed files, and page folders of ended jobs that no
+        row names.
+
+        A folder with a job's name stays, whatever the rows say; so does a page's only folder, unless the job was
+        cancelled. A walk over all files can take minutes, so ``stop`` is asked after each job.
+        """
+        old = time.time() - ORPHAN_S
+        with self._database.reading() as connection:
+            jobs = {row[0]: JobState(row[1]) for row in connection.execute("SELECT id, state FROM jobs")}
+            used = {
+                (row[0], row[1])
+                for row in connection.execute("SELECT job_id, folder FROM steps WHERE folder IS NOT NULL")
+            }
+        for job_id, pages in self._files.clean(old):
+            if stop():
+                return
+            state = jobs.get(job_id)
+            for folders in pages.values() if state is not None and state.ended else ():
+                replaced = any((job_id, folder) in used for folder in folders)
+                for folder in folders if replaced or state is JobState.CANCELLED else ():
+                    if (job_id, folder) not in used and self._files.page_changed(job_id, folder) < old:
+                        self._files.remove_page(job_id, folder)
 
     def _due(self) -> list[str]:
         with self._database.reading() as connection:
