@@ -10,7 +10,7 @@ import time
 import pytest
 
 from docparser.contract.request_parts import with_priority
-from docparser.jobs.storage.job_order import Wanted
+from docparser.jobs.storage.job_order import Eligible
 from tests.support import samples
 from tests.support.jobs import JobsParser, Start
 from tests.support.parser_process import JOBS
@@ -88,6 +88,6 @@ def test_the_queue_of_jobs_takes_interactive_ones_first(open_place):
     office = place.submit(pages=2, flow="a")
     assert [place.claim().job.id for _ in range(3)] == [office, office, bulk]
     later = place.submit(pages=1, flow="b")
-    wanted = place.queue.claim(Wanted(bulk="first"))
+    wanted = place.queue.claim(Eligible(bulk="first"))
     assert wanted is not None and wanted.job.id == bulk
-    assert place.claim().job.id == later and place.queue.claim(Wanted(bulk="none")) is None
+    assert place.claim().job.id == later and place.queue.claim(Eligible(bulk="none")) is None

@@ -20,7 +20,7 @@ from docparser.documents.spool import Document
 from docparser.errors import InvalidDocument, NotReady, QuotaExceeded, StorageDamaged
 from docparser.jobs.runner import WATCHED_STEPS, JobRunner
 from docparser.jobs.step_work import BLOCK_TRIES, GONE
-from docparser.jobs.storage.job_order import Wanted
+from docparser.jobs.storage.job_order import Eligible
 from docparser.jobs.storage.queue import Claim
 from docparser.jobs.storage.retention import Retention
 from docparser.jobs.storage.states import Job, Step
@@ -310,19 +310,19 @@ BULK = with_priority("a", bulk=True)
 
 
 @pytest.mark.parametrize(
-    ("running", "watched", "wanted", "room"),
+    ("running", "watched", "eligible", "room"),
     [
-        ({}, "", Wanted([], "last"), True),
-        ({"a": 12}, "", Wanted([], "last"), False),
-        ({"a": 11}, "", Wanted([], "last"), True),
-        ({BULK: 10}, "", Wanted([], "last"), True),
-        ({BULK: 11}, "", Wanted([], "none"), True),
-        ({"a": WATCHED_STEPS - 1}, "a", Wanted([], "last"), True),
-        ({"a": WATCHED_STEPS, "b": 11}, "a", Wanted(["a"], "last"), True),
-        ({"a": WATCHED_STEPS, "b": 12}, "a", Wanted(["a"], "last"), False),
+        ({}, "", Eligible([], "last"), True),
+        ({"a": 12}, "", Eligible([], "last"), False),
+        ({"a": 11}, "", Eligible([], "last"), True),
+        ({BULK: 10}, "", Eligible([], "last"), True),
+        ({BULK: 11}, "", Eligible([], "none"), True),
+        ({"a": WATCHED_STEPS - 1}, "a", Eligible([], "last"), True),
+        ({"a": WATCHED_STEPS, "b": 11}, "a", Eligible(["a"], "last"), True),
+        ({"a": WATCHED_STEPS, "b": 12}, "a", Eligible(["a"], "last"), False),
     ],
 )
-def test_which_jobs_may_be_next(place: Place, running: dict[str, int], watched: str, wanted: Wanted, room: bool):
+def test_which_jobs_may_be_next(place: Place, running: dict[str, int], watched: str, eligible: Eligible, room: bool):
     """Of 12 places."""
     service = Pages(1, FROZEN)
     service.watched = {watched}
@@ -335,12 +335,12 @@ def test_which_jobs_may_be_next(place: Place, running: dict[str, int], watched: 
         for number in range(count)
     }
     runner._running = claims
-    assert (runner._wanted(), runner._has_room()) == (wanted, room)
+    assert (runner._eligible(), runner._has_room()) == (eligible, room)
 
 
 def test_after_a_tenth_of_interactive_pages_a_bulk_one_comes_first(place: Place):
     runner, begun = runner_of(place, Pages(1, FROZEN)), 0
-    while runner._wanted().bulk == "last" and begun < 20:
+    while runner._eligible().bulk == "last" and begun < 20:
         runner._bulk_share.begun(bulk=False)
         begun += 1
     assert 9 <= begun <= 11

@@ -20,7 +20,7 @@ from docparser.errors import DataDirFull, ParserError, StorageUnavailable
 from docparser.jobs.result import Damage
 from docparser.jobs.step_work import StepWork
 from docparser.jobs.storage.files import JobFiles
-from docparser.jobs.storage.job_order import Wanted
+from docparser.jobs.storage.job_order import Eligible
 from docparser.jobs.storage.queue import Claim, StepQueue
 from docparser.jobs.storage.retention import Retention
 from docparser.jobs.storage.store import JobStore
@@ -101,7 +101,7 @@ class JobRunner:
                     await self._wait_until_able()
                     # The answer to a claim may have been lost with the database.
                     await asyncio.to_thread(self._queue.keep_only, list(self._running.values()))
-                while self._has_room() and (claim := await asyncio.to_thread(self._claim, self._wanted())):
+                while self._has_room() and (claim := await asyncio.to_thread(self._claim, self._eligible())):
                     self._bulk_share.begun(bulk=is_bulk(claim.job.flow))
                     task = asyncio.create_task(self._steps.do(claim))
                     self._running[task] = claim
@@ -122,18 +122,18 @@ class JobRunner:
         """Steps of clients with slow documents do not count, so that they never keep other clients' steps out."""
         return sum(not self._service.watches(claim.job.flow) for claim in self._running.values()) < self._max_running
 
-    def _wanted(self) -> Wanted:
+    def _eligible(self) -> Eligible:
         """No further step of a client that has enough, and no bulk step for the last place, which is kept for an
         interactive one."""
         begun = Counter(claim.job.flow for claim in self._running.values())
         full = [flow for flow, steps in begun.items() if steps >= WATCHED_STEPS and self._service.watches(flow)]
         if sum(steps for flow, steps in begun.items() if is_bulk(flow)) >= max(1, self._max_running - 1):
-            return Wanted(full, "none")
-        return Wanted(full, "first" if self._bulk_share.bulk_first else "last")
+            return Eligible(full, "none")
+        return Eligible(full, "first" if self._bulk_share.bulk_first else "last")
 
-    def _claim(self, wanted: Wanted) -> Claim | None:
+    def _claim(self, eligible: Eligible) -> Claim | None:
         self._files.check_room()
-        return self._queue.claim(wanted)
+        return self._queue.claim(eligible)
 
     def _ended(self, task: asyncio.Task) -> None:
         self._running.pop(task, None)

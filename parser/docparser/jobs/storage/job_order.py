@@ -23,7 +23,7 @@ IS_BULK = f"(substr(j.flow, length(j.flow) - {len(BULK) - 1}) = '{BULK}')"
 
 
 @dataclasses.dataclass(frozen=True)
-class Wanted:
+class Eligible:
     """Which jobs may be next: none of the clients in ``without``; ``bulk`` says whether bulk jobs come first, last or
     not at all."""
 
@@ -31,23 +31,23 @@ class Wanted:
     bulk: Literal["first", "last", "none"] = "last"
 
 
-ANY = Wanted()
+ANY = Eligible()
 
 
-def next_job(connection: Transaction, now: float, wanted: Wanted = ANY) -> Row | None:
+def next_job(connection: Transaction, now: float, eligible: Eligible = ANY) -> Row | None:
     """The row of the job whose turn it is, among those with a step that is due at ``now`` (seconds since the epoch).
     The job is locked."""
-    others = f"AND j.flow NOT IN ({', '.join('?' * len(wanted.without))}) " if wanted.without else ""
-    if wanted.bulk == "none":
+    others = f"AND j.flow NOT IN ({', '.join('?' * len(eligible.without))}) " if eligible.without else ""
+    if eligible.bulk == "none":
         others += f"AND NOT {IS_BULK} "
-    kind = f"{'NOT ' if wanted.bulk == 'first' else ''}{IS_BULK}"
+    kind = f"{'NOT ' if eligible.bulk == 'first' else ''}{IS_BULK}"
     for taking in connection.taking("j"):
         found: Row | None = connection.execute(
             "SELECT j.* FROM jobs j JOIN flows f ON f.flow = j.flow "
             f"WHERE j.{IS_ACTIVE} {others}AND EXISTS ("
             "  SELECT 1 FROM steps WHERE job_id = j.id AND state = 'queued' AND not_before <= ?) "
             f"ORDER BY {kind}, f.turns, f.flow, j.turns, j.created LIMIT 1{taking}",
-            (*wanted.without, now),
+            (*eligible.without, now),
         ).fetchone()
         if found is not None:
             return found

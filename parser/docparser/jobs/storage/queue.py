@@ -52,12 +52,12 @@ class StepQueue:
         self._database = database
         self._processes = processes
 
-    def claim(self, wanted: job_order.Wanted = job_order.ANY) -> Claim | None:
+    def claim(self, eligible: job_order.Eligible = job_order.ANY) -> Claim | None:
         """The next step, or None if none is due."""
         now = time.time()
         with self._database.writing() as connection:
             while True:
-                row = job_order.next_job(connection, now, wanted)
+                row = job_order.next_job(connection, now, eligible)
                 if row is None:
                     return None
                 step = connection.execute(
