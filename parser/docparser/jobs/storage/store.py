@@ -312,7 +312,8 @@ def fail_step(connection: Transaction, job_id: str, number: int, kind: str, erro
 
 
 def queue_again(connection: Transaction, job_id: str, attempts: Mapping[int, int], not_before: float = 0.0) -> None:
-    """These steps, by number with the times that they count as begun, wait again, until ``not_before`` in any case.
+    """These steps, by number with the times that they count as begun, wait again; none is due before ``not_before``, in
+    seconds since the epoch.
 
     Each keeps the name and the checksum of the folder that it had: by them ``reconcile`` tells a damaged page.
     """
