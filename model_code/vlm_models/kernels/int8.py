@@ -16,19 +16,8 @@ import numpy as np
 import torch
 from numba import carray, njit
 
-from .attention import C0, C1, C2, C3, LEAST, LOG2_E, compiled
-from .numbers import (
-    bfloat16_at,
-    float32_at,
-    magnitude,
-    narrow,
-    nearest,
-    of_magnitude,
-    real,
-    times_power_of_two,
-    uint8_at,
-    widen,
-)
+from .attention import LEAST, LOG2_E, compiled, exp2
+from .numbers import bfloat16_at, float32_at, magnitude, narrow, nearest, of_magnitude, uint8_at, widen
 from .openmp import Kernel
 
 LARGEST = np.float32(127)
@@ -59,10 +48,7 @@ def scale_and_inverse(most: Any) -> Any:
 def gelu(x: Any) -> Any:
     power = GELU_SLOPE * (x + GELU_CUBE * x * x * x)
     power = LEAST if power < LEAST else power
-    power = MOST if power > MOST else power
-    whole = nearest(power)
-    f = power - real(whole)
-    return x / (np.float32(1) + times_power_of_two(C0 + f * (C1 + f * (C2 + f * C3)), whole))
+    return x / (np.float32(1) + exp2(MOST if power > MOST else power))
 
 
 @compiled
