@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 import os
 import sys
 import tempfile
@@ -19,10 +20,11 @@ from . import report
 from .device import DTYPES, Device, device_name
 from .inference import add_prompt_options, cases_of
 from .prompts import Form
-from .verdict import Thresholds, Verdict, Worst
+from .verdict import WORST, ImageFigures, Thresholds, Verdict, Worst, figures
 
 if TYPE_CHECKING:
     from .cases import Case
+    from .metrics import Positions
     from .model import ReferenceModel
     from .results import Results
 
@@ -108,38 +110,17 @@ def compare_logits(
     model: ReferenceModel, cases: list[tuple[str, Case]], baseline: Results, candidate: Results
 ) -> Verdict:
     """Figures of every case from the files of both sides."""
-    from . import metrics, verdict
+    from . import metrics
 
     judged = Verdict()
     for number, (name, case) in enumerate(cases):
         theirs, ours = baseline.load(number), candidate.load(number)
         if theirs.input_ids.tolist() != ours.input_ids.tolist():
             trouble = f"no: {len(ours.input_ids)} tokens for {name}, the baseline has {len(theirs.input_ids)}"
-            judged.images.append(
-                verdict.ImageFigures(name, 0, 0, 0, 0, float("inf"), 0.0, 0.0, different_inputs=trouble)
-            )
+            judged.images.append(ImageFigures(name, 0, 0, 0, 0, math.inf, 0.0, 0.0, different_inputs=trouble))
             continue
         positions = metrics.compare(theirs.logits, ours.logits)
-        image = verdict.figures(name, positions, len(case.answer))
-        image.text = model.text(case.answer, skip_special_tokens=True)
-        judged.images.append(image)
-        ids = theirs.input_ids.tolist()
-        judged.keep_worst(
-            [
-                Worst(
-                    name,
-                    at,
-                    where(at, ids, model.image_token_id, len(case.answer)),
-                    token(model, ids[at]),
-                    positions.relative[at],
-                    positions.cosine[at],
-                    token(model, positions.first[at]),
-                    token(model, positions.candidate_first[at]),
-                    positions.margin[at],
-                )
-                for at in sorted(range(len(ids)), key=lambda at: -positions.relative[at])[: verdict.WORST]
-            ]
-        )
+        note(judged, model, name, case, theirs.input_ids.tolist(), positions)
     return judged
 
 
@@ -147,7 +128,7 @@ def compare_served(
     options: argparse.Namespace, cases: list[tuple[str, Case]], model: ReferenceModel, server: Server
 ) -> Verdict:
     """Ask the server, then the baseline for the same tokens."""
-    from . import metrics, verdict
+    from . import metrics
 
     form = Form.of(options.model_path)
     judged = Verdict(served=True)
@@ -158,29 +139,36 @@ def compare_served(
         prompt = len(result["input_ids"]) - len(case.answer)
         if result["input_ids"][:prompt].tolist() != answer.prompt_ids:
             trouble = f"no: {len(answer.prompt_ids)} prompt tokens for {name}, the baseline has {prompt}"
-            judged.images.append(verdict.ImageFigures(name, 0, 0, 0, 0, float("inf"), different_inputs=trouble))
+            judged.images.append(ImageFigures(name, 0, 0, 0, 0, math.inf, different_inputs=trouble))
             continue
         positions = metrics.compare_served(result["logits"][prompt - 1 : -1], answer.tokens, answer.most_probable)
-        image = verdict.served_figures(name, positions)
-        image.text = model.text(answer.tokens, skip_special_tokens=True)
-        judged.images.append(image)
-        judged.keep_worst(
-            [
-                Worst(
-                    name,
-                    prompt + at,
-                    "answer",
-                    token(model, answer.tokens[at]),
-                    positions.difference[at],
-                    None,
-                    token(model, positions.first[at]),
-                    token(model, answer.tokens[at]),
-                    positions.margin[at],
-                )
-                for at in range(len(answer.tokens))
-            ]
-        )
+        note(judged, model, name, case, result["input_ids"].tolist(), positions)
     return judged
+
+
+def note(judged: Verdict, model: ReferenceModel, name: str, case: Case, ids: list[int], positions: Positions) -> None:
+    """Add an image to the verdict. ``ids`` are its prompt and answer, ``positions`` the figures of all of them or, of a
+    served candidate, of the answer's."""
+    image = figures(name, positions, len(case.answer))
+    image.text = model.text(case.answer, skip_special_tokens=True)
+    judged.images.append(image)
+    first = len(ids) - len(positions.error)
+    judged.keep_worst(
+        [
+            Worst(
+                name,
+                first + at,
+                where(first + at, ids, model.image_token_id, len(case.answer)),
+                token(model, ids[first + at]),
+                positions.error[at],
+                positions.cosine[at] if positions.cosine else None,
+                token(model, positions.first[at]),
+                token(model, positions.candidate_first[at]),
+                positions.margin[at],
+            )
+            for at in sorted(range(len(positions.error)), key=lambda at: -positions.error[at])[:WORST]
+        ]
+    )
 
 
 def served_answer(server: Server, case: Case, form: Form, max_new_tokens: int) -> Answer:
@@ -195,9 +183,9 @@ def served_answer(server: Server, case: Case, form: Form, max_new_tokens: int) -
 
 
 def where(position: int, ids: list[int], image_token: int, answer: int) -> str:
-    if ids[position] == image_token:
-        return "image"
-    return "answer" if position >= len(ids) - answer else "prompt"
+    if position >= len(ids) - answer:
+        return "answer"
+    return "image" if ids[position] == image_token else "prompt"
 
 
 def token(model: ReferenceModel, number: int) -> str:

@@ -20,10 +20,11 @@ ROWS = 256  # positions compared at a time: a published vocabulary's float64 cop
 
 @dataclass
 class Positions:
-    """Figures of each position, as lists of equal length. ``relative`` is a fraction, ``margin`` the baseline's
-    distance between its first and second choice; ``first`` and ``candidate_first`` are token ids."""
+    """Figures of each position, as lists of equal length. ``error`` is the relative error, a fraction, or for a served
+    candidate the mean |difference| in nats over the server's most probable tokens; then ``cosine`` is empty. ``margin``
+    is the baseline's distance between its first and second choice; ``first`` and ``candidate_first`` are token ids."""
 
-    relative: list[float] = field(default_factory=list)
+    error: list[float] = field(default_factory=list)
     cosine: list[float] = field(default_factory=list)
     margin: list[float] = field(default_factory=list)
     first: list[int] = field(default_factory=list)
@@ -48,10 +49,10 @@ def compare(baseline: torch.Tensor, candidate: torch.Tensor) -> Positions:
     for start in range(0, len(baseline), ROWS):
         ours, theirs = (side[start : start + ROWS].double() for side in (candidate, baseline))
         finite = ours.isfinite().all(-1) & theirs.isfinite().all(-1)
-        relative = ((ours - theirs).abs() / (theirs.abs() + EPSILON)).mean(-1)
+        error = ((ours - theirs).abs() / (theirs.abs() + EPSILON)).mean(-1)
         cosine = torch.nn.functional.cosine_similarity(ours, theirs, dim=-1)
         best = theirs.topk(2).values
-        result.relative += torch.where(finite, relative, math.inf).tolist()
+        result.error += torch.where(finite, error, math.inf).tolist()
         result.cosine += torch.where(finite, cosine, 0.0).tolist()
         result.margin += (best[:, 0] - best[:, 1]).tolist()
         result.first += theirs.argmax(-1).tolist()
@@ -60,31 +61,17 @@ def compare(baseline: torch.Tensor, candidate: torch.Tensor) -> Positions:
     return result
 
 
-@dataclass
-class ServedPositions:
-    """Figures of each generated token: the server's token, the baseline's, and the mean |difference| in nats over the
-    server's most probable tokens."""
-
-    difference: list[float] = field(default_factory=list)
-    first: list[int] = field(default_factory=list)
-    candidate_first: list[int] = field(default_factory=list)
-    margin: list[float] = field(default_factory=list)
-
-    @property
-    def agreeing(self) -> int:
-        return sum(a == b for a, b in zip(self.first, self.candidate_first))
-
-
-def compare_served(logits: torch.Tensor, tokens: list[int], most_probable: list[dict[int, float]]) -> ServedPositions:
+def compare_served(logits: torch.Tensor, tokens: list[int], most_probable: list[dict[int, float]]) -> Positions:
     """The baseline's logits [tokens, vocabulary] that predict ``tokens``, against a server's log-probabilities."""
-    result = ServedPositions()
+    result = Positions()
     for row, token, served in zip(logits.double(), tokens, most_probable, strict=True):
         expected = torch.log_softmax(row, -1)
         ids = torch.tensor(list(served))
         differences = (torch.tensor(list(served.values()), dtype=torch.float64) - expected[ids]).abs()
         best = expected.topk(2)
-        result.difference.append(differences.mean().item())
+        result.error.append(differences.mean().item())
+        result.margin.append((best.values[0] - best.values[1]).item())
         result.first.append(int(best.indices[0]))
         result.candidate_first.append(token)
-        result.margin.append((best.values[0] - best.values[1]).item())
+        result.finite.append(True)
     return result

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from .metrics import Positions, ServedPositions
+    from .metrics import Positions
 
 WORST = 10
 
@@ -150,29 +150,19 @@ def percent(value: float) -> str:
 
 def figures(name: str, positions: Positions, answer: int) -> ImageFigures:
     """Totals of an image whose prompt is followed by an answer of ``answer`` tokens. A position chooses the next one's
-    token, so the answer is chosen by the positions from the prompt's last to the last but one."""
+    token, so the answer is chosen by the positions from the prompt's last to the last but one; of a served candidate
+    there are these alone."""
     count = len(positions.first)
-    choosing = range(count - 1 - answer, count - 1)
+    end = count - 1 if positions.cosine else count
+    choosing = range(end - answer, end)
     return ImageFigures(
         name=name,
         positions=count,
         agreeing=positions.agreeing,
         answer_positions=answer,
-        answer_agreeing=sum(positions.agrees(at) for at in choosing),
-        error=sum(positions.relative) / max(1, count),
-        cosine=sum(positions.cosine) / max(1, count),
-        min_cosine=min(positions.cosine, default=0.0),
+        answer_agreeing=sum(map(positions.agrees, choosing)),
+        error=sum(positions.error) / max(1, count),
+        cosine=sum(positions.cosine) / count if positions.cosine else None,
+        min_cosine=min(positions.cosine, default=None),
         not_finite=positions.finite.count(False),
-    )
-
-
-def served_figures(name: str, positions: ServedPositions) -> ImageFigures:
-    count = len(positions.first)
-    return ImageFigures(
-        name=name,
-        positions=count,
-        agreeing=positions.agreeing,
-        answer_positions=count,
-        answer_agreeing=positions.agreeing,
-        error=sum(positions.difference) / max(1, count),
     )

@@ -30,13 +30,13 @@ def test_equal_logits():
 def test_relative_error_by_hand():
     positions = metrics.compare(torch.tensor([[1.0, -2.0]]), torch.tensor([[1.1, -2.2]]))
     expected = (0.1 / 1.001 + 0.2 / 2.001) / 2
-    assert positions.relative == [pytest.approx(expected, rel=1e-6)]
+    assert positions.error == [pytest.approx(expected, rel=1e-6)]
 
 
 def test_a_logit_next_to_zero_does_not_decide_the_mean():
     """With 1e-12 in the denominator this difference in the last bit would be an error of ten million percent."""
     positions = metrics.compare(torch.tensor([[0.0, 10.0]]), torch.tensor([[1e-7, 10.0]]))
-    assert positions.relative[0] < 1e-4
+    assert positions.error[0] < 1e-4
 
 
 def test_another_first_choice_and_whose_it_is():
@@ -62,15 +62,15 @@ def test_values_that_are_no_numbers_fail_everything(value):
 def test_more_positions_than_are_compared_at_a_time():
     baseline = torch.randn(metrics.ROWS + 3, 5, generator=torch.Generator().manual_seed(0))
     positions = metrics.compare(baseline, baseline * 1.5)
-    assert len(positions.relative) == metrics.ROWS + 3 and positions.agreeing == metrics.ROWS + 3
+    assert len(positions.error) == metrics.ROWS + 3 and positions.agreeing == metrics.ROWS + 3
     assert min(positions.cosine) == pytest.approx(1)
 
 
 def test_served_log_probabilities():
     logits = torch.tensor([[0.0, math.log(3.0)]])  # a quarter, three quarters
     positions = metrics.compare_served(logits, [1], [{1: math.log(0.75), 0: math.log(0.25) + 0.2}])
-    assert positions.difference == [pytest.approx(0.1)] and positions.agreeing == 1
-    judged = Verdict([verdict.served_figures("x.png", positions)], served=True)
+    assert positions.error == [pytest.approx(0.1)] and positions.agreeing == 1
+    judged = Verdict([verdict.figures("x.png", positions, 1)], served=True)
     assert judged.passed(Thresholds(logprob=0.11)) and not judged.passed(Thresholds(logprob=0.09))
     missing = [check for check in judged.checks(Thresholds()) if check.passed is None]
     assert [check.name for check in missing] == ["MRE", "Cosine similarity"]
