@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Values of environment variables and of .env, checked. Empty means unset. Standard library only."""
+"""What is wrong with a variable of the environment or of .env, and who can reach an address. Standard library only."""
 
 from __future__ import annotations
 
@@ -22,46 +22,6 @@ class WrongValue(UsageError):
     def __init__(self, name: str, value: str, expected: str) -> None:
         super().__init__(f"{name} is {value!r}; expected {expected}")
         self.name, self.value, self.expected = name, value, expected
-
-
-def flag(env: Mapping[str, str], name: str, meaning: str = "") -> bool:
-    """Whether the value is 1; 0 by default. ``meaning`` says what 1 does. Raises WrongValue."""
-    value = env.get(name) or "0"
-    if value not in ("0", "1"):
-        raise WrongValue(name, value, f"1 ({meaning}) or 0" if meaning else "1 or 0")
-    return value == "1"
-
-
-def choice(env: Mapping[str, str], name: str, default: str, values: Collection[str]) -> str:
-    """One of ``values``; the default need not be one. Raises WrongValue."""
-    value = env.get(name) or default
-    if value != default and value not in values:
-        raise WrongValue(name, value, f"one of {', '.join(values)}")
-    return value
-
-
-def whole(env: Mapping[str, str], name: str, default: int, least: int, most: int) -> int:
-    """A whole number, both bounds included. Raises WrongValue."""
-    value = env.get(name) or str(default)
-    if not re.fullmatch("[0-9]{1,9}", value) or not least <= int(value) <= most:
-        raise WrongValue(name, value, f"a whole number from {least} to {most}")
-    return int(value)
-
-
-def number(env: Mapping[str, str], name: str, default: float, least: float, most: float) -> float:
-    """A decimal number without exponent, both bounds included. Raises WrongValue."""
-    value = env.get(name) or str(default)
-    if not re.fullmatch(r"[0-9]*\.?[0-9]{1,6}", value) or not least <= float(value) <= most:
-        raise WrongValue(name, value, f"a number from {least} to {most}")
-    return float(value)
-
-
-def port(env: Mapping[str, str], name: str, default: int) -> int:
-    """The number of a TCP port. Raises WrongValue."""
-    try:
-        return whole(env, name, default, 1, 65535)
-    except WrongValue as error:
-        raise WrongValue(name, error.value, "a port number from 1 to 65535") from None
 
 
 def is_loopback(address: str) -> bool:

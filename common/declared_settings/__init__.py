@@ -18,7 +18,6 @@ from tool_errors import UsageError
 
 from . import by_schema
 from .deployment import BUCKET, BUILDS, CORPUS, LOCAL_MODE, PARSER_CONTAINER
-from .forms import FORMS
 from .kinds import Choice, Flag, Number, Port, Setting, Whole
 from .services import ADDRESSES, HARDWARE_AND_WEIGHTS, LAYOUT, MOST_REPLICAS, VLM_SERVER
 
@@ -48,18 +47,15 @@ Kind = TypeVar("Kind", bound=Setting)
 
 def flag(env: Mapping[str, str], name: str) -> bool:
     """Raises WrongValue, as the others do."""
-    return env_values.flag(env, name, _declared(name, Flag).does)
+    return _declared(name, Flag).read(env)
 
 
 def choice(env: Mapping[str, str], name: str) -> str:
-    setting = _declared(name, Choice)
-    return env_values.choice(env, name, setting.default, setting.values)
+    return _declared(name, Choice).read(env)
 
 
 def whole(env: Mapping[str, str], name: str) -> int:
-    """The value of an unset number without a default is the least one."""
-    setting = _declared(name, Whole)
-    return env_values.whole(env, name, int(setting.default or setting.least), setting.least, setting.most)
+    return _declared(name, Whole).read(env)
 
 
 def replicas(env: Mapping[str, str], places: int) -> int:
@@ -74,27 +70,23 @@ def replicas(env: Mapping[str, str], places: int) -> int:
 
 
 def number(env: Mapping[str, str], name: str) -> float:
-    setting = _declared(name, Number)
-    return env_values.number(env, name, float(setting.default or setting.least), setting.least, setting.most)
+    return _declared(name, Number).read(env)
 
 
 def port(env: Mapping[str, str], name: str) -> int:
-    return env_values.port(env, name, int(_declared(name, Port).default))
+    return _declared(name, Port).read(env)
 
 
 def text(env: Mapping[str, str], name: str) -> str:
-    setting = DECLARED[name]
-    value = env.get(name) or setting.default
-    if value and setting.form and FORMS[setting.form].misfit(value) is not None:
-        raise env_values.WrongValue(name, value, FORMS[setting.form].expected)
+    """The text of a setting of any kind, of which only the form is checked."""
+    value: str = Setting.read(DECLARED[name], env)
     return value
 
 
 def check(env: Mapping[str, str], name: str) -> None:
     """Raises WrongValue for a value that every reader of the setting would refuse."""
-    readers = {Flag: flag, Choice: choice, Whole: whole, Number: number, Port: port}
     if name in DECLARED:
-        readers.get(type(DECLARED[name]), text)(env, name)
+        DECLARED[name].read(env)
     elif value := env.get(name):
         by_schema.check(name, value, _schemas()[name])
 

@@ -3,19 +3,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
 
 import env_values
+from declared_settings.kinds import Choice, Flag, Number, Port, Whole
 from env_values import WrongValue
 
-READERS: dict[str, Callable[[dict[str, str]], object]] = {
-    "flag": lambda env: env_values.flag(env, "X"),
-    "choice": lambda env: env_values.choice(env, "X", "cpu", ("cpu", "npu")),
-    "whole": lambda env: env_values.whole(env, "X", 4, 1, 32),
-    "number": lambda env: env_values.number(env, "X", 0.5, 0.01, 1),
-    "port": lambda env: env_values.port(env, "X", 8080),
+KINDS = {
+    "flag": Flag("X", "", ""),
+    "choice": Choice("X", "cpu", "", values=("cpu", "npu")),
+    "whole": Whole("X", "4", "", least=1, most=32),
+    "number": Number("X", "0.5", "", least=0.01, most=1),
+    "port": Port("X", "8080", ""),
 }
 
 
@@ -30,9 +29,9 @@ READERS: dict[str, Callable[[dict[str, str]], object]] = {
     ],
 )
 def test_a_value_is_read_and_empty_is_unset(kind: str, text: str, value: object):
-    assert READERS[kind]({"X": text}) == value
+    assert KINDS[kind].read({"X": text}) == value
     if not text:
-        assert READERS[kind]({}) == value
+        assert KINDS[kind].read({}) == value
 
 
 @pytest.mark.parametrize(
@@ -47,14 +46,14 @@ def test_a_value_is_read_and_empty_is_unset(kind: str, text: str, value: object)
 )
 def test_another_value_is_refused(kind: str, text: str, expected: str):
     with pytest.raises(WrongValue) as caught:
-        READERS[kind]({"X": text})
+        KINDS[kind].read({"X": text})
     assert str(caught.value) == f"X is {text!r}; expected {expected}"
     assert (caught.value.name, caught.value.value, caught.value.expected) == ("X", text, expected)
 
 
 def test_a_flag_says_what_it_does():
     with pytest.raises(WrongValue, match=r"^X is 'on'; expected 1 \(no graph mode\) or 0$"):
-        env_values.flag({"X": "on"}, "X", "no graph mode")
+        Flag("X", "", "", does="no graph mode").read({"X": "on"})
 
 
 NAMES = ("PARSER_MAX_BODY_MIB", "PARSER_PORT", "VLM_MODEL", "VLM_PORT", "LAYOUT_BATCH")

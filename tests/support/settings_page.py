@@ -22,7 +22,7 @@ from pydantic_settings import BaseSettings
 
 import declared_settings
 from declared_settings.deployment import BUCKET, BUILDS, CORPUS, LOCAL_MODE, PARSER_CONTAINER
-from declared_settings.kinds import Choice, Flag, Number, Port, Setting, Whole
+from declared_settings.kinds import Choice, Flag, Number, Setting, Whole
 from declared_settings.services import ADDRESSES, HARDWARE_AND_WEIGHTS, LAYOUT, VLM_SERVER
 from docparser.settings import REPOSITORY, Settings, variable
 from docparser.settings.jobs import CallbackSettings, JobSettings
@@ -78,8 +78,6 @@ def of_table(setting: Setting) -> Row:
     if isinstance(setting, Number):
         kind = "integer" if isinstance(setting, Whole) else "number"
         schema = {"type": kind, "minimum": setting.least, "maximum": setting.most}
-    elif isinstance(setting, Port):
-        schema = {"type": "integer", "minimum": 1, "maximum": 65535}
     elif isinstance(setting, Flag):
         schema = {"enum": ["0", "1"]}
     elif isinstance(setting, Choice):
