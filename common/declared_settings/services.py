@@ -8,24 +8,6 @@ import stacks
 
 from .kinds import Choice, Flag, Number, Port, Setting, Whole
 
-# Read by the plugin, which has errors of its own.
-VLM_MEGAPIXELS_IN_FLIGHT = Whole(
-    "VLM_MEGAPIXELS_IN_FLIGHT",
-    "200",
-    "Millions of pixels of decoded images that a replica's API server holds at once; a pixel takes 8 "
-    "bytes at most. Requests beyond it wait 30 s and then get 503, and the parser sends them again; an A0 "
-    "page at 300 dpi has 139.",
-    least=1,
-    most=999_999,
-    unit="million pixels",
-)
-VLM_ATTENTION = Choice(
-    "VLM_ATTENTION",
-    "",
-    "Attention of the vision tower, for diagnosis.",
-    values=("cpu-bf16", "flash", "npu-fusion", "npu-atb", "npu-atb-310p", "sdpa"),
-    shown="the plugin's own choice",
-)
 HARDWARE_AND_WEIGHTS = (
     Choice(
         "HARDWARE",
@@ -148,7 +130,16 @@ VLM_SERVER = (
         unit="patches",
         shown="from the cache or memory there is",
     ),
-    VLM_MEGAPIXELS_IN_FLIGHT,
+    Whole(
+        "VLM_MEGAPIXELS_IN_FLIGHT",
+        "200",
+        "Millions of pixels of decoded images that a replica's API server holds at once; a pixel takes 8 "
+        "bytes at most. Requests beyond it wait 30 s and then get 503, and the parser sends them again; an A0 "
+        "page at 300 dpi has 139.",
+        least=1,
+        most=999_999,
+        unit="million pixels",
+    ),
     Setting(
         "VLM_MEDIA_HOSTS",
         "",
@@ -158,7 +149,13 @@ VLM_SERVER = (
         shown="none",
         form="media hosts",
     ),
-    VLM_ATTENTION,
+    Choice(
+        "VLM_ATTENTION",
+        "",
+        "Attention of the vision tower, for diagnosis.",
+        values=("cpu-bf16", "flash", "npu-fusion", "npu-atb", "npu-atb-310p", "sdpa"),
+        shown="the plugin's own choice",
+    ),
     Number("WATCHDOG_INTERVAL_S", "10", "Seconds between two probes of the replicas.", least=0.01, most=3600, unit="s"),
     Number("WATCHDOG_TIMEOUT_S", "30", "Seconds that a probe may take.", least=0.01, most=3600, unit="s"),
     Whole(

@@ -53,7 +53,7 @@ class ChatOnly:
     """ASGI middleware; answers what it refuses in the form of vLLM's own errors."""
 
     def __init__(self, app: Callable[[Message, Receive, Send], Awaitable[None]]) -> None:
-        """Raises ValueError for settings that make no sense (the launcher has checked them)."""
+        """Raises WrongValue (the launcher has checked the settings)."""
         self.app = app
         settings = RequestSettings.from_environment(os.environ)
         self.pixels = PixelBudget(settings.pixels_in_flight)

@@ -11,7 +11,7 @@ import shlex
 import sys
 
 import npu_smi
-from declared_settings import refuse_unknown
+from declared_settings import refuse_mistakes
 from served_weights.manifest import verify
 from served_weights.settings import WeightSettings
 from served_weights.vlm import VlmWeights, find_vlm, there
@@ -36,7 +36,7 @@ def main(arguments: list[str]) -> int:
     shown.add_argument("--print-weights", action="store_true", help="print the chosen weights as JSON and end")
     options = parser.parse_args(own)
     try:
-        refuse_unknown(os.environ)
+        refuse_mistakes(os.environ)
         settings = Settings.from_environment(os.environ)
         serving = Serving.load(settings.weights.models_config)
         weights = find_vlm(settings.weights)

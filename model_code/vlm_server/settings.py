@@ -10,10 +10,8 @@ from pathlib import Path
 import atlas
 import declared_settings
 from declared_settings import vlm_args
-from declared_settings.forms import FORMS
 from served_weights.settings import WeightSettings
 from tool_errors import UsageError
-from vlm_models.settings import RequestSettings, VisionSettings
 
 # VLM_GRAPH_MODE -> vLLM's CUDAGraphMode, which vllm-ascend takes for its own graphs.
 GRAPH_MODES = {
@@ -55,8 +53,8 @@ class Settings:
     def from_environment(cls, env: Mapping[str, str]) -> Settings:
         """Read what WeightSettings reads, SOC_VERSION (the image's), VLM_HOST, VLM_PORT, STATE_DIR, VLM_ENFORCE_EAGER,
         VLM_MEMORY_UTILIZATION, VLM_GRAPH_MODE, VLM_PRECISION, VLM_REPLICAS_PER_DIE, OTEL_EXPORTER_OTLP_ENDPOINT,
-        ASCEND_PROCESS_LOG_PATH, VLM_ARGS and what `layout_share` reads, and check the variables of the vision tower and
-        of requests; empty means unset.
+        ASCEND_PROCESS_LOG_PATH, VLM_ARGS and what `layout_share` reads; empty means unset. `refuse_mistakes` checks
+        each value by itself.
 
         Raises UsageError naming the variable, its value and what was expected.
         """
@@ -82,14 +80,6 @@ class Settings:
             raise UsageError(f"VLM_GRAPH_MODE is {graph_mode!r}, but VLM_ENFORCE_EAGER is 1; leave one of them empty")
         arguments = vlm_args.words(env, on_dies=product is not None)
         collector = env.get("OTEL_EXPORTER_OTLP_ENDPOINT") or ""
-        if collector and FORMS["collector"].misfit(collector) is not None:
-            raise UsageError(f"OTEL_EXPORTER_OTLP_ENDPOINT is {collector!r}; expected {FORMS['collector'].expected}")
-        try:
-            # Read by the model and the middleware themselves; here a mistake is said before anything is loaded.
-            VisionSettings.from_environment(env)
-            RequestSettings.from_environment(env)
-        except ValueError as error:
-            raise UsageError(str(error)) from error
         return cls(
             weights=weights,
             host=declared_settings.text(env, "VLM_HOST"),

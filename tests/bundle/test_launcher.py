@@ -49,7 +49,6 @@ from vlm_server.words import last_value
             "but HARDWARE is ascend, which computes in bfloat16; leave it",
         ),
         ({"VLM_REPLICAS_PER_DIE": "0"}, "VLM_REPLICAS_PER_DIE is '0'"),
-        ({"OTEL_EXPORTER_OTLP_ENDPOINT": "jaeger:4318"}, "is 'jaeger:4318'; expected the collector's address, like"),
         (
             {"VLM_ARGS": "--seed 1 --port=9000", "HARDWARE": "cpu"},
             "VLM_ARGS has '--port=9000'; expected no address",
@@ -66,9 +65,6 @@ from vlm_server.words import last_value
         ({"VLM_ARGS": "--seed 1 --config /a.yaml"}, "VLM_ARGS has '--config'; .* no file of arguments"),
         ({"VLM_GRAPH_MODE": "full", "VLM_ARGS": "--enforce", "HARDWARE": "ascend"}, "VLM_ARGS has '--enforce', which"),
         ({"VLM_ARGS": "--seed '1"}, "VLM_ARGS is .*No closing quotation; expected arguments of `vllm serve`"),
-        ({"VLM_ATTENTION": "fast"}, "VLM_ATTENTION is 'fast'; expected one of cpu-bf16, "),
-        ({"VLM_PATCHES_PER_PASS": "0"}, "VLM_PATCHES_PER_PASS is '0'"),
-        ({"VLM_MEGAPIXELS_IN_FLIGHT": "1.5"}, "VLM_MEGAPIXELS_IN_FLIGHT is '1.5'"),
         ({"VLM_PORT": "0"}, "VLM_PORT is '0'"),
         ({"VLM_PORT": "abc"}, "VLM_PORT is 'abc'"),
     ],
@@ -76,6 +72,23 @@ from vlm_server.words import last_value
 def test_bad_settings(env: dict[str, str], message: str):
     with pytest.raises(UsageError, match=message):
         Settings.from_environment(env)
+
+
+def test_every_wrong_value_is_said_before_anything_is_loaded(monkeypatch, capsys):
+    """Also of settings that the plugin, the middleware and vLLM read later."""
+    wrong = {
+        "OTEL_EXPORTER_OTLP_ENDPOINT": "'jaeger:4318'; expected the collector's address, like",
+        "VLM_ATTENTION": "'fast'; expected one of cpu-bf16, ",
+        "VLM_MEGAPIXELS_IN_FLIGHT": "'1.5'; expected a whole number",
+        "VLM_PATCHES_PER_PASS": "'0'; expected a whole number",
+    }
+    for name, message in wrong.items():
+        monkeypatch.setenv(name, message.split("'")[1])
+    assert main(["--check"]) == 2
+    lines = capsys.readouterr().err.removeprefix("error: ").splitlines()
+    assert len(lines) == len(wrong)
+    for line, (name, message) in zip(lines, wrong.items(), strict=True):
+        assert line.startswith(f"{name} is {message}")
 
 
 @pytest.mark.parametrize(

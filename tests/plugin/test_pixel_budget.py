@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from env_values import WrongValue
 from tests.plugin.chat import body, image_part, text_part
 from tests.plugin.gate import BOMB, SIDE, Exchange, Vllm
 from tests.support.wait import WAIT_S
@@ -140,5 +141,5 @@ def test_the_operators_bound(monkeypatch: pytest.MonkeyPatch):
     assert ChatOnly(Vllm()).pixels.most == 7_000_000
     for wrong in ("0", "-1", "1.5", "x", "1234567"):
         monkeypatch.setenv("VLM_MEGAPIXELS_IN_FLIGHT", wrong)
-        with pytest.raises(ValueError, match=f"VLM_MEGAPIXELS_IN_FLIGHT is '{wrong}'; expected millions"):
+        with pytest.raises(WrongValue, match=f"VLM_MEGAPIXELS_IN_FLIGHT is '{wrong}'; expected a whole number"):
             ChatOnly(Vllm())

@@ -16,7 +16,7 @@ from PIL import Image
 from tests.plugin.chat import MODEL, body, encode, image_part, send, text_part
 from tests.plugin.drawings import page
 from tests.plugin.programs import LIMIT_S
-from vlm_models.settings import DEFAULT_MEGAPIXELS
+from vlm_models.settings import RequestSettings
 
 
 def sixteen_bit() -> bytes:
@@ -267,6 +267,6 @@ def test_pixel_budget(server, server_process, answer):
     print(f"{taken / 2**20:.0f} MiB for {count} images of {side} x {side}")
     # One fits into the budget, two do not. What one leaves behind is still being freed when the next one begins, so two
     # were seen at once; three would be two in work.
-    assert DEFAULT_MEGAPIXELS * 10**6 < 2 * side**2
+    assert RequestSettings.from_environment({}).pixels_in_flight < 2 * side**2
     assert taken < 2.5 * 8 * side**2
     check_answer(server, answer)
