@@ -36,36 +36,20 @@ class Case:
 def save_cases(path: Path, cases: list[Case]) -> None:
     """Write the cases to one safetensors file."""
     arrays = {
-        f"{i}.{j}": np.ascontiguousarray(image) for i, case in enumerate(cases) for j, image in enumerate(case.images)
+        f"{i}.{kind}{j}": np.ascontiguousarray(item)
+        for i, case in enumerate(cases)
+        for kind, items in (("", case.images), ("v", case.videos))
+        for j, item in enumerate(items)
     }
-    arrays |= {
-        f"{i}.v{j}": np.ascontiguousarray(video) for i, case in enumerate(cases) for j, video in enumerate(case.videos)
-    }
-    texts = [
-        {
-            "prompt": c.prompt,
-            "images": len(c.images),
-            "videos": len(c.videos),
-            "min_pixels": c.min_pixels,
-            "max_pixels": c.max_pixels,
-            "answer": c.answer,
-        }
-        for c in cases
-    ]
+    texts = [{**vars(case), "images": len(case.images), "videos": len(case.videos)} for case in cases]
     save_file(arrays or {"none": np.zeros(1, np.uint8)}, path, metadata={"cases": json.dumps(texts)})
 
 
 def load_cases(path: Path) -> list[Case]:
     """Read what :func:`save_cases` wrote."""
     with safe_open(path, "numpy") as file:
-        return [
-            Case(
-                text["prompt"],
-                [file.get_tensor(f"{i}.{j}") for j in range(text["images"])],
-                text["min_pixels"],
-                text["max_pixels"],
-                text["answer"],
-                [file.get_tensor(f"{i}.v{j}") for j in range(text["videos"])],
-            )
-            for i, text in enumerate(json.loads(file.metadata()["cases"]))
-        ]
+        texts = json.loads(file.metadata()["cases"])
+        for i, text in enumerate(texts):
+            text["images"] = [file.get_tensor(f"{i}.{j}") for j in range(text["images"])]
+            text["videos"] = [file.get_tensor(f"{i}.v{j}") for j in range(text["videos"])]
+    return [Case(**text) for text in texts]

@@ -9,7 +9,8 @@ within the operator's bounds, and the places are counted.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -97,15 +98,10 @@ def features_of(
     return {name: those[0] if len(those) == 1 else torch.cat(those) for name, those in parts.items()}
 
 
-class named:
+@contextmanager
+def named(modality: str, index: int, count: int) -> Iterator[None]:
     """Context in which a ValueError says which item it is about."""
-
-    def __init__(self, modality: str, index: int, count: int) -> None:
-        self.words = f"{modality} {index + 1} of {count}"
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
-        if isinstance(error, ValueError):
-            raise ValueError(f"{self.words}: {error}") from error
+    try:
+        yield
+    except ValueError as error:
+        raise ValueError(f"{modality} {index + 1} of {count}: {error}") from error

@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 import httpx
 
 from .fields import Refusal
-from .parts import MEDIA, parts
+from .parts import MEDIA, parts, url_of
 
 MAX_BYTES = 64_000_000
 TIMEOUT_S = 30.0
@@ -29,8 +29,7 @@ async def fetch_media(document: dict[str, Any], hosts: frozenset[str], count: Ca
     found = False
     for where, part in parts(document):
         for key in MEDIA:
-            held = part.get(key)
-            url = held.get("url") if isinstance(held, dict) else held
+            url = url_of(part, key)
             if isinstance(url, str) and is_allowed(url, hosts):
                 data = await fetch(url, f"{where}.{key}", count)
                 part[key] = {"url": f"data:{TYPES[key]};base64,{base64.b64encode(data).decode()}"}

@@ -28,15 +28,12 @@ def image_processor(directory: str, limits: PixelLimits | None = None) -> HunYua
     values, _ = HunYuanVLImageProcessor.get_image_processor_dict(directory)
     # It forgets `size`, which transformers 5 writes, and makes nothing of an image where two frames share a token.
     size = values.pop("size", None) or {}
-    values = {"temporal_patch_size": 1, **size_names(size), **values}
+    names = {"min_pixels": "shortest_edge", "max_pixels": "longest_edge"}
+    sized = {name: size[key] for name, key in names.items() if key in size}
+    values = {"temporal_patch_size": 1, **sized, **values}
     if limits:
         values |= {"min_pixels": limits.min_pixels, "max_pixels": limits.max_pixels}
     return HunYuanVLImageProcessor(**values)
-
-
-def size_names(size: Mapping[str, int]) -> dict[str, int]:
-    names = {"shortest_edge": "min_pixels", "longest_edge": "max_pixels"}
-    return {names[key]: value for key, value in size.items() if key in names}
 
 
 def start_token(config: Any) -> int:

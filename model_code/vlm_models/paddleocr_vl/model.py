@@ -162,7 +162,5 @@ class PaddleOCRVLForConditionalGeneration(nn.Module, SupportsMultiModal, Support
 
 def as_grids(grids: Any) -> list[Grid]:
     """(1, rows, columns) of each image, from [images, 3] or a list of [3]; on the host, see vllm_names."""
-    if isinstance(grids, Tensor):
-        grids = grids.view(-1, 3)
-    sizes = grids.tolist() if isinstance(grids, Tensor) else grids
+    sizes = grids.view(-1, 3).tolist() if isinstance(grids, Tensor) else grids
     return [(int(frames), int(rows), int(columns)) for frames, rows, columns in sizes]

@@ -22,20 +22,9 @@ class Projector(nn.Module):
         vision = config.vision_config
         self.merged = vision.hidden_size * vision.spatial_merge_size**2
         self.pre_norm = nn.LayerNorm(vision.hidden_size, eps=1e-5)
-        self.linear_1 = fused(
-            ColumnParallelLinear(
-                self.merged, self.merged, quant_config=quant, prefix=f"{prefix}.linear_1", return_bias=False
-            )
-        )
-        self.linear_2 = fused(
-            RowParallelLinear(
-                self.merged,
-                config.text_config.hidden_size,
-                quant_config=quant,
-                prefix=f"{prefix}.linear_2",
-                return_bias=False,
-            )
-        )
+        text, common = config.text_config.hidden_size, {"quant_config": quant, "return_bias": False}
+        self.linear_1 = fused(ColumnParallelLinear(self.merged, self.merged, prefix=f"{prefix}.linear_1", **common))
+        self.linear_2 = fused(RowParallelLinear(self.merged, text, prefix=f"{prefix}.linear_2", **common))
 
     def forward(self, passes: Iterable[Tensor]) -> Tensor:
         """Features of the tower's passes, each taken while a CPU's cache still holds it, to one tensor of tokens."""

@@ -13,12 +13,11 @@ import torch
 from torch import Tensor
 
 from . import on_npu, shapes
-from .on_npu import SCALE, TILES, block_table
+from .on_npu import HEADS, TILES, block_table
 
 TILE = 16
 # Masks of any lengths: what a token does not see is above the diagonal of so many rows and columns.
 COMPRESSED = 2048
-HEADS = {"num_heads": shapes.HEADS, "num_kv_heads": shapes.KEY_HEADS, "scale_value": SCALE}
 
 
 def mask(value: float, device: torch.device) -> Tensor:
@@ -76,18 +75,8 @@ def prefill(query: Tensor, keys: Tensor, values: Tensor) -> Tensor:
 
 
 def decode(query: Tensor, keys: Tensor, values: Tensor) -> Tensor:
-    out = torch.empty_like(query)
-    torch.ops.atb._npu_paged_attention(
-        query=query,
-        key_cache=tiled(keys),
-        value_cache=tiled(values),
-        block_table=block_table(query.device),
-        # On the device: v0.23.0 copies them there.
-        context_lens=torch.tensor(shapes.CONTEXTS, dtype=torch.int32, device=query.device),
-        out=out,
-        **HEADS,
-    )
-    return out
+    # Lengths on the device: v0.23.0 copies them there.
+    return on_npu.decode(query, tiled(keys), tiled(values), query.device)
 
 
 def write(key: Tensor, value: Tensor, keys: Tensor, values: Tensor) -> Tensor:

@@ -26,6 +26,7 @@ from . import shapes
 # ACL's layouts: plain, and FRACTAL_NZ: tiles of 16 x 16, in which vllm-ascend can keep the weights of linear layers.
 PLAIN, TILES = 2, 29
 SCALE = shapes.HEAD_DIM**-0.5
+HEADS = {"num_heads": shapes.HEADS, "num_kv_heads": shapes.KEY_HEADS, "scale_value": SCALE}
 
 
 def in_tiles(value: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
@@ -131,27 +132,23 @@ def whole_prompts(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
         # Not the mask of fused attention: as large as the longest prompt, and of the query's type.
         mask=torch.ones(longest, longest).triu(1).to(query.device, query.dtype),
         seq_len=torch.tensor(shapes.PROMPTS, dtype=torch.int32, device="cpu"),
-        scale_value=SCALE,
-        num_heads=shapes.HEADS,
-        num_kv_heads=shapes.KEY_HEADS,
         out=out,
+        **HEADS,
     )
     return out
 
 
-def decode(query: Tensor, keys: Tensor, values: Tensor) -> Tensor:
+def decode(query: Tensor, keys: Tensor, values: Tensor, lengths_on: torch.device | str = "cpu") -> Tensor:
+    """``lengths_on``: 0.11.1's runner has the contexts on the host."""
     out = torch.empty_like(query)
     torch.ops.atb._npu_paged_attention(
         query=query,
         key_cache=keys,
         value_cache=values,
-        num_kv_heads=shapes.KEY_HEADS,
-        num_heads=shapes.HEADS,
-        scale_value=SCALE,
         block_table=block_table(query.device),
-        # On the host, as the runner has them.
-        context_lens=torch.tensor(shapes.CONTEXTS, dtype=torch.int32, device="cpu"),
+        context_lens=torch.tensor(shapes.CONTEXTS, dtype=torch.int32, device=lengths_on),
         out=out,
+        **HEADS,
     )
     return out
 

@@ -9,6 +9,7 @@ many heads and rows at a time as leave the scores in the cache, and what stands 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import accumulate, pairwise
 
 import torch
 from torch import Tensor
@@ -40,11 +41,7 @@ class BFloat16CpuAttention(PackedAttention):
 
     def plan(self, lengths: Sequence[int], device: torch.device) -> list[tuple[int, int]]:
         """(first, end) of each image."""
-        spans, start = [], 0
-        for length in lengths:
-            spans.append((start, start + length))
-            start += length
-        return spans
+        return list(pairwise(accumulate(lengths, initial=0)))
 
     def attend(self, query: Tensor, key: Tensor, value: Tensor, plan: list[tuple[int, int]]) -> Tensor:
         out = torch.empty_like(query, memory_format=torch.contiguous_format)
