@@ -79,6 +79,7 @@ def test_every_wrong_value_is_said_before_anything_is_loaded(monkeypatch, capsys
     wrong = {
         "OTEL_EXPORTER_OTLP_ENDPOINT": "'jaeger:4318'; expected the collector's address, like",
         "VLM_ATTENTION": "'fast'; expected one of cpu-bf16, ",
+        "VLM_MEDIA_HOSTS": "'http://a'; expected names or addresses",
         "VLM_MEGAPIXELS_IN_FLIGHT": "'1.5'; expected a whole number",
         "VLM_PATCHES_PER_PASS": "'0'; expected a whole number",
     }
