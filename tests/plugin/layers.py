@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
+from unittest import mock
 
 import pytest
 import torch
@@ -16,7 +18,11 @@ from vllm.distributed.parallel_state import destroy_distributed_environment, des
 def one_rank(tmp_path_factory):
     """What vLLM's layers want to know when they are built."""
     rendezvous = tmp_path_factory.mktemp("rank") / "rendezvous"
-    with set_current_vllm_config(VllmConfig(device_config=DeviceConfig(device="cpu"))):
+    # A configuration writes OMP_NUM_THREADS and more into the environment, for the engine's processes.
+    with (
+        mock.patch.dict(os.environ),
+        set_current_vllm_config(VllmConfig(device_config=DeviceConfig(device="cpu"))),
+    ):
         init_distributed_environment(1, 0, f"file://{rendezvous}", 0, "gloo")
         initialize_model_parallel(1, 1)
         yield
