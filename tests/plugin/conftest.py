@@ -3,14 +3,24 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.plugin.programs import run_python
+import thread_pools
+from tests.plugin.programs import ONE_LAYER, run_python
 from tests.plugin.server_process import launched
 from tests.support.paths import DEMO_VLM, python_of
+
+
+@pytest.fixture(scope="module", autouse=True)
+def thread_pools_are_left_as_they_are() -> Iterator[None]:
+    """All processes that later tests start would compute with other threads than the launcher's own."""
+    before = {name: os.environ.get(name) for name in thread_pools.POOLS}
+    yield
+    assert {name: os.environ.get(name) for name in thread_pools.POOLS} == before
 
 
 @pytest.fixture(scope="session")
@@ -23,9 +33,9 @@ def reference_python() -> Path:
 
 @pytest.fixture(scope="session")
 def full_shapes(reference_python: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Random weights in layers of the published shapes, two of each kind, and the published vocabulary."""
+    """Random weights in layers of the published shapes, one of each kind, and the published vocabulary."""
     directory = tmp_path_factory.mktemp("full") / "PaddleOCR-VL"
-    run_python(reference_python, "-m", "random_checkpoints.make", "--out", directory)
+    run_python(reference_python, "-m", "random_checkpoints.make", "--out", directory, *ONE_LAYER)
     return directory
 
 

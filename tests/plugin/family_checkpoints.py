@@ -22,7 +22,7 @@ from served_weights.catalog import DEFAULT_FILE, Catalog
 from tests.plugin.agreement import check_logits
 from tests.plugin.chat import send
 from tests.plugin.families import CONVERSATIONS, Conversation
-from tests.plugin.programs import run_python
+from tests.plugin.programs import ONE_LAYER, run_python
 from tests.plugin.server_process import launched
 from vlm_server.serving import running_stack
 
@@ -48,7 +48,7 @@ class Checkpoint:
     ) -> None:
         self.family, self.folder, self.path = family, folder, folder / (entry or ENTRIES[family])
         self.form = FAMILIES[family]
-        words = ("--family", family, "--out", self.path, *(["--small"] if small else []))
+        words = ("--family", family, "--out", self.path, *(["--small"] if small else ONE_LAYER))
         run_python(reference, "-m", "random_checkpoints.make", *words)
 
 

@@ -10,6 +10,8 @@ from tests.support.paths import ROOT
 from tests.support.processes import child_environment
 
 LIMIT_S = 900  # the machine may be busy with other work
+# Words of random_checkpoints.make for layers of the published shapes. Small checkpoints have two in a row.
+ONE_LAYER = ("--vision-layers", 1, "--text-layers", 1)
 
 
 def run_python(python: str | Path, *words: object) -> None:

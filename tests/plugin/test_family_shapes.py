@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Qwen2-VL and HunyuanOCR in layers of the published shapes, two of each kind, against transformers' own classes.
+"""Qwen2-VL and HunyuanOCR in layers of the published shapes, one of each kind, against transformers' own classes.
 
 Of each family where this environment's vLLM has it. Checkpoint, reference and plugin are processes that run one after
 the other, so that a machine of 24 GiB with two cores has room for them.
