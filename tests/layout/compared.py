@@ -22,6 +22,6 @@ def iou(one: list[float], other: list[float]) -> float:
 def published_shape(folder: Path, *options: str) -> Path:
     """A model of the published architecture with random weights."""
     command = [sys.executable, "-m", "demo_training.layout.published_shape", str(folder), *options]
-    made = subprocess.run(command, env=child_environment(), capture_output=True, text=True)
+    made = subprocess.run(command, env=child_environment(OMP_NUM_THREADS="1"), capture_output=True, text=True)
     assert made.returncode == 0, made.stderr
     return folder

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from demo_training.layout.measure import detect, load, measure
+from demo_training.layout.measure import blocks_of, detect, measure, pixels
 from demo_training.pages.documents import draw_page
 from demo_training.pages.page import Page
 from demo_training.scores import match_blocks, order_right
@@ -16,13 +16,9 @@ from demo_training.scores import match_blocks, order_right
 ROOT = Path(__file__).resolve().parents[2]
 
 
-@pytest.fixture(scope="module")
-def model():
-    return load(ROOT / "models" / "demo" / "PP-DocLayoutV2")
-
-
-def test_held_out_pages(model):
-    report = measure(model, [draw_page(seed, "heldout", core=True) for seed in range(4_000_000, 4_000_020)])
+def test_held_out_pages(drawn):
+    pages, boxes = zip(*drawn(20))
+    report = measure(pages, [blocks_of(each) for each in boxes])
     # Measured 0.97 and 1.0 (model card); these bounds leave room for twenty pages only.
     assert report["block_f1"] >= 0.9, report
     assert report["pages_in_right_order"] >= 0.9, report
@@ -33,21 +29,21 @@ def test_held_out_pages(model):
 
 
 @pytest.mark.parametrize("name", ["report", "invoice", "letter"])
-def test_test_pages(model, name):
+def test_test_pages(paddle, name):
     folder = ROOT / "tests" / "data"
     truth = json.loads((folder / f"{name}.json").read_text())["blocks"]
-    found = detect(model, Page(Image.open(folder / f"{name}.png").convert("RGB"), []))
+    found = detect(paddle, Page(Image.open(folder / f"{name}.png").convert("RGB"), []))
     real = [(block["label"], block["bbox"]) for block in truth]
     pairs = match_blocks(found, real)
     assert len(pairs) == len(real) == len(found), (found, real)
     assert order_right(pairs, [label for label, _ in real])
 
 
-def test_blank_and_odd_pages(model):
+def test_blank_and_odd_pages(paddle):
     """A blank page has no blocks; extreme sizes and a batch of unequal pages work."""
     blank = np.full((1754, 1240, 3), 255, np.uint8)
     tiny = np.full((20, 1500, 3), 255, np.uint8)
-    page = np.ascontiguousarray(np.asarray(draw_page(4_100_000, "heldout").image)[:, :, ::-1])
-    results = list(model.predict([blank, tiny, page], batch_size=3))
+    page = pixels(draw_page(4_100_000, "heldout"))
+    results = list(paddle.predict([blank, tiny, page], batch_size=3))
     assert len(results[0]["boxes"]) == 0 and len(results[1]["boxes"]) == 0
     assert len(results[2]["boxes"]) > 2

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from demo_training.layout.measure import configured
+from demo_training.layout.measure import configured, pixels
 from docparser.layout.conversion import check, convert
 from docparser.layout.graph import GRAPH, Engine
 from docparser.page.layout_model import predictor
@@ -34,8 +34,8 @@ def openvino(tmp_path_factory) -> Any:
 def test_the_same_boxes_on_drawn_pages(openvino, paddle, drawn):
     assert isinstance(openvino.runner, Engine) and not isinstance(paddle.runner, Engine)
     least, furthest, blocks = 1.0, 0.0, 0
-    for number, (pixels, theirs) in enumerate(drawn(PAGES)):
-        ours = next(iter(openvino.predict([pixels])))["boxes"]
+    for number, (page, theirs) in enumerate(drawn(PAGES)):
+        ours = next(iter(openvino.predict([pixels(page)])))["boxes"]
         assert [(box["label"], box["order"]) for box in ours] == [(box["label"], box["order"]) for box in theirs], (
             number
         )

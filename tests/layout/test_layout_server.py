@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
-from demo_training.layout.measure import configured
+from demo_training.layout.measure import configured, pixels
 from docparser.layout.conversion import _difference, decisions, draw_page
 from docparser.layout.served import LayoutServer
 from docparser.page.layout_model import predictor
@@ -55,7 +55,7 @@ def test_the_same_boxes_through_the_server(server, drawn):
     ours = predictor("PP-DocLayoutV2", DEMO, lambda inputs: client.find(inputs) or [], {}, **configured())
     pages, expected = zip(*drawn(PAGES))
     with ThreadPoolExecutor(4) as threads:
-        found = list(threads.map(lambda page: next(iter(ours.predict([page])))["boxes"], pages))
+        found = list(threads.map(lambda page: next(iter(ours.predict([pixels(page)])))["boxes"], pages))
     assert client.counts["layout_served"] == PAGES and not client.away
     least, furthest = 1.0, 0.0
     for mine, others in zip(found, expected, strict=True):

@@ -12,6 +12,7 @@ import json
 import os
 import time
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,9 @@ from ..pages.page import Page
 from ..pages.scanned import scan_page
 from ..pages.shelf import shelf_page, shelf_pages
 from ..scores import f1, match_blocks, order_right
+
+# Label and box of a block, in px: left, top, right, bottom.
+Found = tuple[str, list[float]]
 
 
 def configured() -> dict[str, Any]:
@@ -45,23 +49,29 @@ def load(model_dir: Path) -> Any:
     return paddlex.create_model(model_name="PP-DocLayoutV2", model_dir=str(model_dir), device="cpu", **settings)
 
 
-def detect(model: Any, page: Page) -> list[tuple[str, list[float]]]:
-    """(label, box) of each block in the order found."""
-    pixels = np.ascontiguousarray(np.asarray(page.image)[:, :, ::-1])
-    (result,) = model.predict([pixels])
-    return [(box["label"], box["coordinate"]) for box in result["boxes"]]
+def pixels(page: Page) -> np.ndarray:
+    """As PaddleX takes a page: [height, width, 3] in the order BGR."""
+    return np.ascontiguousarray(np.asarray(page.image)[:, :, ::-1])
 
 
-def measure(model: Any, pages: list[Page]) -> dict:
+def blocks_of(boxes: list[dict[str, Any]]) -> list[Found]:
+    return [(box["label"], box["coordinate"]) for box in boxes]
+
+
+def detect(model: Any, page: Page) -> list[Found]:
+    """The blocks of a page in the order found."""
+    (result,) = model.predict([pixels(page)])
+    return blocks_of(result["boxes"])
+
+
+def measure(pages: Sequence[Page], found_on: Sequence[list[Found]]) -> dict:
+    """How what was found on each page agrees with what was drawn there."""
     found_count = truth_count = matched_count = ordered = 0
     by_label: dict[str, Counter[str]] = {"found": Counter(), "truth": Counter(), "matched": Counter()}
-    margins, spent = [], 0.0
+    margins = []
     missed: list[str] = []
-    for number, page in enumerate(pages):
+    for number, (page, found) in enumerate(zip(pages, found_on, strict=True)):
         truth = [(block.label, block.bbox) for block in page.blocks]
-        began = time.perf_counter()
-        found = detect(model, page)
-        spent += time.perf_counter() - began
         pairs = match_blocks(found, truth)
         found_count, truth_count, matched_count = (
             found_count + len(found),
@@ -91,7 +101,6 @@ def measure(model: Any, pages: list[Page]) -> dict:
             label: round(f1(by_label["matched"][label], by_label["found"][label], by_label["truth"][label]), 3)
             for label in sorted(set(by_label["found"]) | set(by_label["truth"]))
         },
-        "seconds_per_page": round(spent / len(pages), 3),
         "margin_px": {
             side: {
                 "mean": round(float(values.mean()), 2),
@@ -121,7 +130,10 @@ def main() -> None:
         pages = [draw_page(seed, "heldout", core=arguments.core) for seed in seeds]
     if arguments.scanned:
         pages = [scan_page(page, seed) for page, seed in zip(pages, seeds)]
-    print(json.dumps(measure(load(arguments.model_dir), pages), indent=1))
+    model, began = load(arguments.model_dir), time.perf_counter()
+    found = [detect(model, page) for page in pages]
+    seconds = (time.perf_counter() - began) / len(pages)
+    print(json.dumps({"seconds_per_page": round(seconds, 3), **measure(pages, found)}, indent=1))
 
 
 if __name__ == "__main__":
