@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import configparser
 import os
 import re
 import subprocess
@@ -124,6 +125,7 @@ FILES = subprocess.run(
     ["git", "ls-files", "-co", "--exclude-standard", "*.py"], cwd=ROOT, capture_output=True, text=True, check=True
 ).stdout.split()
 MARK = "# type" + ": ignore"  # in two parts: the search below reads this file, too
+IMPORT = re.compile(r"^\s*(?:from|import)\s+([\w.]+)", re.MULTILINE)
 IGNORE = re.compile(MARK + r"(?P<code>\[[a-z-]+(, [a-z-]+)*\])?(?P<reason>\s+#\s*\w.*)?")
 
 
@@ -169,6 +171,28 @@ def test_every_file_stands_in_a_room() -> None:
     places = [path for room in ROOMS for path in room.paths]
     strays = [file for file in FILES if not any(file == place or file.startswith(f"{place}/") for place in places)]
     assert not strays, f"no room of ROOMS holds {', '.join(strays)}"
+
+
+def test_no_file_names_what_is_not_read() -> None:
+    """What mypy.ini skips of the libraries is Any."""
+    config = configparser.ConfigParser()
+    config.read(ROOT / "mypy.ini")
+    follow = {
+        pattern: section["follow_imports"]
+        for name, section in config.items()
+        if name.startswith("mypy-") and "follow_imports" in section
+        for pattern in name.removeprefix("mypy-").split(",")
+    }
+
+    def is_read(module: str) -> bool:
+        parts = module.split(".")
+        patterns = [module, *(f"{'.'.join(parts[:count])}.*" for count in range(len(parts), 0, -1))]
+        return next((follow[pattern] for pattern in patterns if pattern in follow), "") != "skip"
+
+    assert is_read("transformers.models.auto.x") and not is_read("transformers.models.x") and is_read("torch.fx")
+    named = {module: file for file in FILES for module in IMPORT.findall((ROOT / file).read_text(encoding="utf-8"))}
+    skipped = {module: file for module, file in named.items() if not is_read(module)}
+    assert not skipped, f"take these modules out of what mypy.ini skips: {skipped}"
 
 
 def test_every_ignore_names_its_error_and_says_why() -> None:
