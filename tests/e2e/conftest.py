@@ -4,6 +4,7 @@ their traces."""
 
 from __future__ import annotations
 
+import subprocess
 from collections.abc import Iterator
 
 import pytest
@@ -34,3 +35,11 @@ def local(traces: OtlpReceiver, tmp_path_factory: pytest.TempPathFactory) -> Ite
         yield local
     finally:
         local.call("--down")
+
+
+@pytest.fixture(scope="session")
+def handbook(local: LocalMode) -> subprocess.CompletedProcess[str]:
+    """The call that reads the PDF of three pages, once for all tests; its files lie in the folder `pdf`."""
+    done = local.call(str(DATA / "handbook.pdf"), "--out", "pdf")
+    assert done.returncode == 0, done.stderr
+    return done

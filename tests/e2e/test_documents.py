@@ -7,6 +7,7 @@ import io
 import itertools
 import json
 import re
+import subprocess
 import urllib.request
 import zipfile
 from collections import Counter
@@ -138,17 +139,15 @@ def sheet_of(book: bytes) -> list[list[str | float]]:
     return rows
 
 
-def test_pdf_of_three_pages(local: LocalMode):
-    result = local.call(str(DATA / "handbook.pdf"), "--out", "pdf")
-    assert result.returncode == 0, result.stderr
+def test_pdf_of_three_pages(local: LocalMode, handbook: subprocess.CompletedProcess[str]):
     record = json.loads((local.folder / "pdf/handbook.json").read_text())
     assert record["dataInfo"]["numPages"] == 3 and [page["page"] for page in record["pages"]] == [1, 2, 3]
-    check_text(local.folder / "pdf", "handbook", result.stdout)
-    headings = [line for line in result.stdout.splitlines() if line.startswith("#")]
+    check_text(local.folder / "pdf", "handbook", handbook.stdout)
+    headings = [line for line in handbook.stdout.splitlines() if line.startswith("#")]
     assert headings[0] == "# Opening the Bakery", "the document's title, once"
     assert [line.partition(". ")[0][:4] for line in headings[1:]] == [f"## {number}" for number in range(1, 7)]
     items = ["- Keys: one set each, never lend them", "4. 7:00 cheese sticks and pretzels"]
-    assert set(items) <= set(result.stdout.splitlines()), "items of lists have lines of their own"
+    assert set(items) <= set(handbook.stdout.splitlines()), "items of lists have lines of their own"
 
 
 def test_readiness_names_the_weights(local: LocalMode):

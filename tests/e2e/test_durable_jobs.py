@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Jobs through the real chain, driven by the ``paddleocr`` package's own client; ``POST /parse``; the web page's files.
+"""Jobs through the real chain, driven by the ``paddleocr`` package's own client; the web page's files.
 
 The client runs in the parser's environment, which has the package.
 """
@@ -16,7 +16,6 @@ import pytest
 
 from tests.support.local_mode import LocalMode
 from tests.support.paths import DATA, python_of
-from tests.support.system_packages import needs
 from tests.support.texts import distance
 
 ENVIRONMENT = python_of("parser").parent
@@ -28,12 +27,8 @@ def fetch(url: str) -> bytes:
         return answer.read()
 
 
-def parsed_directly(local: LocalMode, name: str) -> tuple[list[str], list[bytes]]:
-    """The texts and the pictures that ``/layout-parsing`` gives; those of the report are there since the start."""
-    folder = local.folder / "first"
-    if name != "report.png":
-        folder = local.folder / "direct"
-        assert local.call(str(DATA / name), "--out", "direct").returncode == 0
+def parsed_directly(folder: Path, name: str) -> tuple[list[str], list[bytes]]:
+    """The texts and the pictures that ``/layout-parsing`` gave."""
     pages = json.loads((folder / f"{Path(name).stem}.json").read_text())["pages"]
     return [page["markdown"]["text"] for page in pages], [path.read_bytes() for path in (folder / "images").iterdir()]
 
@@ -68,8 +63,11 @@ def check_equal(texts: list[str], direct: list[str]) -> None:
         assert distance(found, expected) <= 0.01 * len(expected), f"{found}\n\n{expected}"
 
 
-@pytest.mark.parametrize("name", ["report.png", pytest.param("handbook.pdf", marks=pytest.mark.long)])
-def test_the_client_gets_what_layout_parsing_gives(local: LocalMode, tmp_path: Path, name: str):
+@pytest.mark.usefixtures("handbook")
+@pytest.mark.parametrize(
+    ("name", "direct"), [("report.png", "first"), pytest.param("handbook.pdf", "pdf", marks=pytest.mark.long)]
+)
+def test_the_client_gets_what_layout_parsing_gives(local: LocalMode, tmp_path: Path, name: str, direct: str):
     """Pictures are saved."""
     command: list[str | Path] = [
         ENVIRONMENT / "python",
@@ -80,17 +78,10 @@ def test_the_client_gets_what_layout_parsing_gives(local: LocalMode, tmp_path: P
     ]
     (tmp_path / "pictures").mkdir()
     pages = json.loads(run(command, tmp_path))
-    texts, pictures = parsed_directly(local, name)
+    texts, pictures = parsed_directly(local.folder / direct, name)
     check_equal([page["text"] for page in pages], texts)
     names = [name for page in pages for name in page["pictures"]]  # besides them, drawings of the layout
     assert sorted((tmp_path / "pictures" / name).read_bytes() for name in names) == sorted(pictures) and pictures
-
-
-@pytest.mark.long
-@needs("curl")
-def test_parse_prints_markdown(local: LocalMode, tmp_path: Path):
-    text = run(["curl", "-sfF", f"file=@{DATA / 'report.png'}", f"{local.parser_url}/parse"], tmp_path)
-    check_equal([text], parsed_directly(local, "report.png")[0])
 
 
 def test_the_web_page_and_its_files(local: LocalMode):

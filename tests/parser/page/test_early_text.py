@@ -219,6 +219,11 @@ def test_nothing_is_told_before_the_vlm_has_read_a_block():
     assert told("failed and cut", PLAIN)[0] == "a text that ends amid", "the failed ones before it have no text"
 
 
+def test_charts_and_seals_are_asked_for_where_the_settings_say_so():
+    for said in ({}, {"use_chart_recognition": True}, {"use_seal_recognition": True}):
+        assert len(Page(column("chart", "seal", "text"), {}, range, PLAIN, **said).asked) == 1 + len(said)
+
+
 def test_a_page_that_is_begun_again():
     page = PageText()
     assert [page.part(0, "a\n"), page.part(0, "a\n"), page.part(2, "\nb"), page.part(9, "z")] == ["a", "", "\n\nb", ""]
