@@ -14,6 +14,8 @@ from typing import Any
 # torch would load every device back end it finds while it is imported, before the simulated CANN is there.
 os.environ["TORCH_DEVICE_BACKEND_AUTOLOAD"] = "0"
 os.environ.setdefault("VLLM_CPU_OMP_THREADS_BIND", "nobind")
+# Small matrices on busy cores are slower by orders of magnitude with several threads.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import pytest  # noqa: E402
 
