@@ -3,13 +3,12 @@
 
 from __future__ import annotations
 
-import types
-from pathlib import Path
-
 import pytest
 import torch
 
 from tests.npu import agreement
+from tests.npu.mistakes import with_mistake
+from vlm_models.paddleocr_vl.attention import npu
 
 # what, backend, text in attention/npu.py, what it becomes
 MISTAKES = [
@@ -61,25 +60,14 @@ MISTAKES = [
 ]
 
 
-def with_mistake(old: str, new: str) -> types.ModuleType:
-    """attention/npu.py with one text replaced; it must be there, else the mistake tests nothing."""
-    from vlm_models.paddleocr_vl.attention import npu
-
-    source = Path(npu.__file__).read_text()
-    assert old in source, f"{old!r} is not in {npu.__file__} any more"
-    module = types.ModuleType("npu_with_mistake")
-    module.__package__ = npu.__package__
-    exec(compile(source.replace(old, new), "npu_with_mistake", "exec"), module.__dict__)
-    return module
-
-
 @pytest.mark.parametrize(("backend", "old", "new"), [m[1:] for m in MISTAKES], ids=[m[0] for m in MISTAKES])
 def test_a_mistake_is_found(cpu_kernels, backend, old, new):
-    broken = getattr(with_mistake(old, new), backend)(agreement.HEAD_DIM)
+    broken = getattr(with_mistake(npu, old, new), backend)(agreement.HEAD_DIM)
     with pytest.raises((AssertionError, ValueError, RuntimeError, NotImplementedError)):
         agreement.check(broken, torch.float32)
 
 
 @pytest.mark.parametrize("backend", ["NpuFusionAttention", "NpuAtbAttention"])
 def test_without_a_mistake_nothing_is_found(cpu_kernels, backend):
-    agreement.check(getattr(with_mistake("Ascend NPUs", "Ascend NPUs"), backend)(agreement.HEAD_DIM), torch.float32)
+    unchanged = getattr(with_mistake(npu, "Ascend NPUs", "Ascend NPUs"), backend)(agreement.HEAD_DIM)
+    agreement.check(unchanged, torch.float32)

@@ -7,9 +7,8 @@ import argparse
 import importlib
 import importlib.metadata
 import re
-import sys
 import types
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -259,15 +258,18 @@ def registry_of_layers() -> Any:
     return module if hasattr(module, "op_registry_oot") else module.CustomOp
 
 
-def with_mistake(right: types.ModuleType, old: str, new: str) -> types.ModuleType:
-    """A module of vllm-ascend with one text replaced; it must be there, else the mistake tests nothing."""
-    assert right.__file__
-    source = Path(right.__file__).read_text()
-    assert old in source, f"{old!r} is not in {right.__name__} any more"
-    broken = types.ModuleType("vllm_ascend_with_mistake")
-    broken.__package__ = right.__package__
-    with pytest.MonkeyPatch.context() as patches:
-        # Data classes look their module up.
-        patches.setitem(sys.modules, broken.__name__, broken)
-        exec(compile(source.replace(old, new), right.__name__, "exec"), broken.__dict__)
-    return broken
+def built(
+    make: Callable[[], torch.nn.Module], config: Any, replaced: dict[str, type], patches: pytest.MonkeyPatch
+) -> torch.nn.Module:
+    """A part of a model of vLLM's, with `replaced` in the place of vLLM's layers of these names. Each time its random
+    weights are the same."""
+    from vllm.config import set_current_vllm_config
+
+    patches.setattr(registry_of_layers(), "op_registry_oot", replaced)
+    torch.manual_seed(0)
+    with set_current_vllm_config(config):
+        module = make().eval()
+    for parameter in module.parameters():
+        spread = parameter.shape[-1] ** -0.5 if parameter.ndim > 1 else 0.1
+        torch.nn.init.normal_(parameter, mean=float(parameter.ndim == 1), std=spread)
+    return module

@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.npu.vllm_ascend.conftest import stack_here, with_mistake
+from tests.npu.mistakes import with_mistake
+from tests.npu.vllm_ascend.conftest import stack_here
 from tests.npu.vllm_ascend.steps_of_attention import SHAPES, serve
 
 # Stack -> text in attention_v1, what it becomes.

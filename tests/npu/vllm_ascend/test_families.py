@@ -17,7 +17,8 @@ import pytest
 import torch
 
 from tests.npu.kernels import ATTENTION, Recorded, without_kernel
-from tests.npu.vllm_ascend.conftest import NEW, registry_of_layers, with_mistake
+from tests.npu.mistakes import with_mistake
+from tests.npu.vllm_ascend.conftest import NEW, built
 
 pytestmark = pytest.mark.skipif(not NEW, reason="stack 0.11.1 does not serve these families")
 
@@ -68,8 +69,6 @@ def build(
     cpu_kernels: None,
 ) -> Iterator[Callable]:
     """A function (family, replaced layers) -> its tower; without layers it is vLLM's own."""
-    from vllm.config import set_current_vllm_config
-
     config = engine_config()
     # vLLM registers its plain attention for the platform's device alone.
     wrappers = importlib.import_module("vllm.v1.attention.ops.vit_attn_wrappers")
@@ -77,14 +76,7 @@ def build(
     library.impl("torch_sdpa_wrapper", wrappers.torch_sdpa_wrapper, "CPU")
 
     def make(family: str, **replaced: type) -> torch.nn.Module:
-        monkeypatch.setattr(registry_of_layers(), "op_registry_oot", replaced)
-        torch.manual_seed(0)
-        with set_current_vllm_config(config):
-            tower = TOWERS[family]().eval().to(DTYPE)
-        for parameter in tower.parameters():
-            spread = parameter.shape[-1] ** -0.5 if parameter.ndim > 1 else 0.1
-            torch.nn.init.normal_(parameter, mean=float(parameter.ndim == 1), std=spread)
-        return tower
+        return built(lambda: TOWERS[family]().to(DTYPE), config, replaced, monkeypatch)
 
     yield make
     library._destroy()

@@ -16,7 +16,8 @@ import pytest
 import torch
 
 from tests.npu.kernels import ATTENTION, Recorded, without_kernel
-from tests.npu.vllm_ascend.conftest import NEW, registry_of_layers, with_mistake
+from tests.npu.mistakes import with_mistake
+from tests.npu.vllm_ascend.conftest import NEW, built
 from tests.npu.vllm_ascend.texts_of_layers import ADDED, GAPS
 
 pytestmark = pytest.mark.skipif(not NEW, reason="stack 0.11.1 does not serve these families")
@@ -84,22 +85,14 @@ LAYERS: dict[str, Callable[[pytest.MonkeyPatch], torch.nn.Module]] = {"qwen2_vl"
 @pytest.fixture
 def build(layers, without_prefetch, engine_config, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable]:  # noqa: F811
     """A function (family, replaced layers) -> one of its layers; without replaced ones it is vLLM's own."""
-    from vllm.config import set_current_vllm_config
     from vllm.model_executor.layers import rotary_embedding
 
     config = engine_config()
 
     def make(family: str, **replaced: type) -> torch.nn.Module:
-        monkeypatch.setattr(registry_of_layers(), "op_registry_oot", replaced)
         # vLLM keeps rotations by their settings: the second layer would get the first one's.
         monkeypatch.setattr(rotary_embedding, "_ROPE_DICT", {})
-        torch.manual_seed(0)
-        with set_current_vllm_config(config):
-            layer = LAYERS[family](monkeypatch).eval()
-        for parameter in layer.parameters():
-            spread = parameter.shape[-1] ** -0.5 if parameter.ndim > 1 else 0.1
-            torch.nn.init.normal_(parameter, mean=float(parameter.ndim == 1), std=spread)
-        return layer
+        return built(lambda: LAYERS[family](monkeypatch), config, replaced, monkeypatch)
 
     yield make
 

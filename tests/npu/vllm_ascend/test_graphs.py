@@ -14,7 +14,8 @@ from typing import Any
 import pytest
 import torch
 
-from tests.npu.vllm_ascend.conftest import NEW, with_mistake
+from tests.npu.mistakes import with_mistake
+from tests.npu.vllm_ascend.conftest import NEW
 from tests.npu.vllm_ascend.steps_of_attention import BLOCK, HEAD_DIM
 from tests.support import simulated_graphs
 from tests.support.simulated_npu_kernels import attend

@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from tests.npu.vllm_ascend.conftest import NEW, with_mistake
+from tests.npu.mistakes import with_mistake
+from tests.npu.vllm_ascend.conftest import NEW
 from tests.npu.vllm_ascend.texts_of_layers import ADDED, GAPS, QUOTE
 
 HEADS, KEY_HEADS, HEAD_DIM, SECTIONS, TOKENS = 16, 2, 128, [16, 24, 24], 7
