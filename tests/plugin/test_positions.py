@@ -8,7 +8,6 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from vlm_models.paddleocr_vl.attention import packed_attention
 from vlm_models.paddleocr_vl.image_processing import merge_block_order
 from vlm_models.paddleocr_vl.positions import GridEmbeddingCache, ImageSpan, interpolate, mrope_positions, rotary_2d
 
@@ -65,26 +64,3 @@ def test_cache_has_a_bound_and_forgets_the_oldest():
     assert cache.get(4, 4, table) is first
     cache.get(2, 4, table)
     assert set(cache._grids) == {(4, 4), (2, 4)}
-
-
-def test_packed_attention_equals_one_image_at_a_time():
-    torch.manual_seed(0)
-    lengths, heads, features = [6, 6, 9, 6, 4], 3, 8
-    backend = packed_attention(torch.device("cpu"), torch.float32, features)
-    q, k, v = torch.randn(3, sum(lengths), heads, features)
-    packed = backend.attend(q, k, v, backend.plan(lengths, q.device))
-    expected = []
-    for one in zip(*(x.split(lengths) for x in (q, k, v)), strict=True):
-        scores, value = torch.einsum("qhd,khd->hqk", *one[:2]) / features**0.5, one[2]
-        expected.append(torch.einsum("hqk,khd->qhd", scores.softmax(-1), value))
-    torch.testing.assert_close(packed, torch.cat(expected), rtol=1e-5, atol=1e-5)
-
-
-def test_rotation_keeps_lengths_and_dtype():
-    backend = packed_attention(torch.device("cpu"), torch.bfloat16, 16)
-    cos, sin = (x[:, None] for x in rotary_2d(2, 2, 16, 10000.0))
-    heads = torch.randn(4, 5, 16, dtype=torch.bfloat16)
-    turned = backend.rotate(heads, cos, sin)
-    assert turned.dtype == torch.bfloat16
-    torch.testing.assert_close(turned.float().norm(dim=-1), heads.float().norm(dim=-1), rtol=1e-2, atol=1e-2)
-    torch.testing.assert_close(turned[0], heads[0])
