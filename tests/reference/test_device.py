@@ -16,9 +16,11 @@ import pytest
 import torch
 
 from bundle.environments.cuda import FOLDER
-from reference import inference, performance, timing
+from reference import cases, inference, performance, timing
 from reference.device import Device, available, device_name, preferred
-from reference.model import translate
+from reference.model import ReferenceModel, translate
+from tests.reference.golden import case
+from tests.support.paths import GOLDEN
 from tool_errors import DeviceError, EnvironmentSetupError, UsageError
 
 IMPORT_FAILURES = {
@@ -113,9 +115,6 @@ def simulated_npu() -> Device:
 
 def test_every_token_is_waited_for(simulated_npu, demo):
     """Without a wait before the clock is read, only the launching of kernels would be timed."""
-    from reference.model import ReferenceModel
-    from tests.reference.golden import case
-
     model = ReferenceModel(demo, simulated_npu)
     api = simulated_npu._api
     first, total = timing.time_inputs(model, model.inputs(case()), 4)
@@ -144,8 +143,6 @@ def test_errors_of_libraries_are_explained(message, kind, words):
 
 @pytest.mark.model
 def test_performance_of_the_devices_that_exist(tool, demo, tmp_path):
-    from tests.support.paths import GOLDEN
-
     words = ["--num_runs", 2, "--warmup", 1, "--new_tokens", 4, "--output", "p.md"]
     status = tool(performance, "--model_path", demo, "--image", GOLDEN / "title.png", "--devices", "npu", "cpu", *words)
     text = (tmp_path / "p.md").read_text()
@@ -157,8 +154,6 @@ def test_performance_of_the_devices_that_exist(tool, demo, tmp_path):
 
 
 def test_a_device_that_fails_does_not_cost_the_others_figures(tool, demo, tmp_path, monkeypatch, capsys):
-    from tests.support.paths import GOLDEN
-
     def timed(job: dict[str, object]) -> timing.Timing:
         if job["device"] == "npu":
             raise DeviceError("NPU out of memory")
@@ -178,10 +173,6 @@ def test_a_device_that_fails_does_not_cost_the_others_figures(tool, demo, tmp_pa
 
 def test_a_first_token_is_that_of_one_image(monkeypatch, demo, tmp_path):
     """Runs of three images: the latency is a run's, the first token an image's."""
-    from reference import cases
-    from reference.model import ReferenceModel
-    from tests.reference.golden import case
-
     times = iter([(9.0, 9.0)] * 3 + [(1.0, 2.0), (2.0, 3.0), (6.0, 8.0)])
     monkeypatch.setattr(timing, "time_inputs", lambda *_: next(times))
     monkeypatch.setattr(ReferenceModel, "inputs", lambda self, case: {"input_ids": torch.zeros(1, 5)})
@@ -194,14 +185,10 @@ def test_a_first_token_is_that_of_one_image(monkeypatch, demo, tmp_path):
 
 
 def test_no_device_at_all(tool, demo, capsys):
-    from tests.support.paths import GOLDEN
-
     assert tool(performance, "--model_path", demo, "--image", GOLDEN / "title.png", "--devices", "npu") == 4
     assert "name one that is" in capsys.readouterr().err
 
 
 def test_inference_on_an_npu_that_is_not_there(tool, demo, capsys):
-    from tests.support.paths import GOLDEN
-
     assert tool(inference, "--model_path", demo, "--image", GOLDEN / "title.png", "--device", "npu") == 3
     assert "torch_npu is not installed" in capsys.readouterr().err

@@ -405,21 +405,18 @@ def test_the_command_line_knows_every_format():
 def test_help_needs_no_environment(script, tmp_path):
     """Any Python 3.11 shows it, before anything is installed; without it, the cure is named."""
     base = Path(sys.executable).resolve()
-    done = subprocess.run(
-        [base, ROOT / f"scripts/{script}.py", "--help"],
-        env={"ENVS_DIR": str(tmp_path), "PATH": "/usr/bin:/bin"},
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
+
+    def run_with(word: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [base, ROOT / f"scripts/{script}.py", word],
+            env={"ENVS_DIR": str(tmp_path), "PATH": "/usr/bin:/bin"},
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+
+    done = run_with("--help")
     assert done.returncode == 0 and f"scripts/{script}.py" in done.stdout, done.stderr
-    done = subprocess.run(
-        [base, ROOT / f"scripts/{script}.py", "x"],
-        env={"ENVS_DIR": str(tmp_path), "PATH": "/usr/bin:/bin"},
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
+    done = run_with("x")
     assert done.returncode == 3 and "make it with scripts/setup_env.sh" in done.stderr
