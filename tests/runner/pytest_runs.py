@@ -3,11 +3,10 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import subprocess
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import BinaryIO
 
 from bundle.paths import ROOT
@@ -31,10 +30,16 @@ class PytestRuns:
         """Whether no further pytest will be started."""
         return self._ended
 
-    def run(self, command: list[str], packages: Iterable[str], output: BinaryIO | None = None) -> int:
+    def run(
+        self,
+        command: list[str],
+        environment: Mapping[str, str],
+        packages: Iterable[str],
+        output: BinaryIO | None = None,
+    ) -> int:
         """Run one pytest and return its status. Its tests may start programs of `packages` (tests/conftest.py).
         `output` gets what it prints, else the terminal does."""
-        env = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
+        env = {key: value for key, value in environment.items() if key != "PYTHONPATH"}
         env["TEST_PACKAGES"] = " ".join(packages)
         with self._lock:
             if self._ended:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import re
 import subprocess
@@ -162,10 +163,8 @@ def test_the_default_needs_no_root_no_engine_and_no_package():
 def test_an_unknown_group_is_refused(capsys: pytest.CaptureFixture[str]):
     with pytest.raises(SystemExit) as ended:
         runner.main(["bundle", "prser"])
-    assert (
-        ended.value.code == 2
-        and "unknown group 'prser'; expected unit, all, workshop or of plugin, parser, jobs" in capsys.readouterr().err
-    )
+    said = capsys.readouterr().err
+    assert ended.value.code == 2 and "'prser'; expected unit, all, workshop or of images, plugin, parser" in said
 
 
 FLAKY = """
@@ -295,12 +294,14 @@ def test_environments_are_made_one_after_the_other(tmp_path: Path, monkeypatch: 
     assert str(run.tally) == "2 passed, 0 failed, 0 skipped"
 
 
-def test_one_lane_prefers_what_needs_an_engine():
-    run = lanes.Lanes(
-        [groups.GROUPS[name] for name in ("bundle", "tools", "images", "images-ascend")], [], Path("logs")
+def test_one_group_at_a_time_uses_the_cpu_images():
+    """The others are begun in the order of the list."""
+    images, nodes, ascend, bundle = (
+        groups.GROUPS[name] for name in ("images", "images-nodes", "images-ascend", "bundle")
     )
-    order = [run._take(with_engine) for with_engine in (True, False, True, True, False)]
-    assert [group and group.name for group in order] == ["images", "bundle", "images-ascend", "tools", None]
+    run = lanes.Lanes([images, nodes, ascend, bundle], [], Path("logs"))
+    assert [run._take() for _ in range(4)] == [images, ascend, bundle, None]
+    assert run._take(bundle) is None and run._take(images) == nodes
 
 
 def test_no_group_begins_after_its_time(tmp_path: Path):
@@ -322,13 +323,39 @@ def an_engine() -> Iterator[Engine]:
 
 
 def test_all_groups_share_one_engine(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]):
-    monkeypatch.setenv("DOCKER_HOST", "")
-    monkeypatch.setattr(lanes, "open_engine", an_engine)
-    with lanes.one_engine():
-        assert os.environ["DOCKER_HOST"] == "unix:///run/of-a-test.sock"
+    """Those that need none see none."""
+    monkeypatch.delenv("DOCKER_HOST", raising=False)
+    opened = MagicMock(side_effect=an_engine)
+    monkeypatch.setattr(lanes, "open_engine", opened)
+    engine = lanes.OneEngine()
+    for _ in range(2):
+        engine.open()
+    assert engine.environment["DOCKER_HOST"] == "unix:///run/of-a-test.sock" and "DOCKER_HOST" not in os.environ
+    opened.assert_called_once()
+    engine.close()
     monkeypatch.setattr(lanes, "open_engine", MagicMock(side_effect=EngineError("none starts")))
-    with lanes.one_engine():
-        assert "no container engine: none starts" in capfd.readouterr().err
+    engine = lanes.OneEngine()
+    engine.open()
+    assert engine.environment is os.environ and "no container engine: none starts" in capfd.readouterr().err
+
+
+NAMED = """
+import os
+
+def test_what_reaches_it():
+    assert os.environ.get("DOCKER_HOST") == {expected!r}
+"""
+
+
+def test_a_group_with_an_engine_runs_in_its_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.delenv("DOCKER_HOST", raising=False)
+    monkeypatch.setattr(lanes, "open_engine", an_engine)
+    made = []
+    for name, expected in (("with", "unix:///run/of-a-test.sock"), ("without", None)):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / f"test_{name}.py").write_text(NAMED.format(expected=expected))
+        made.append(dataclasses.replace(made_up(name, tmp_path / name), engine=expected is not None))
+    assert str(run_groups(tmp_path, monkeypatch, *made)) == "2 passed, 0 failed, 0 skipped"
 
 
 @system_packages.needs("openssl")
