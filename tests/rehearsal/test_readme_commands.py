@@ -2,15 +2,16 @@
 """README's commands on a machine that has nothing else: a minimal Debian, a fresh clone, nothing made.
 
 The second command is rehearsed as `scripts/test.sh unit`. REHEARSAL=whole runs `scripts/test.sh` itself, which takes a
-quarter of an hour, and `scripts/test.sh all` runs the same tests outside. Printed are the seconds and what a command
-adds to the disk; the bars of seconds are for a package registry near by and a machine that does nothing else, so they
-are not checked here.
+quarter of an hour, and `scripts/test.sh all` runs the same tests outside. Root installs from nothing; the plain user
+takes the wheels that were unpacked for root. Printed are the seconds and what a command adds to the disk; the bars of
+seconds are for a package registry near by and a machine that does nothing else, so they are not checked here.
 """
 
 from __future__ import annotations
 
 import os
 import re
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -41,6 +42,23 @@ def root(tmp_path: Path) -> Iterator[BareRoot]:
         yield bare
 
 
+@pytest.fixture(scope="module")
+def unpacked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Where root leaves uv's cache for the plain user."""
+    place = tmp_path_factory.mktemp("unpacked") / "uv"
+    yield place
+    shutil.rmtree(place, ignore_errors=True)
+
+
+def hand_on(unpacked: Path, root: BareRoot) -> None:
+    """Give root's cache to the plain user, where that test has run."""
+    if unpacked.is_dir():
+        cache = root.folder / HOME.lstrip("/") / ".cache"
+        cache.mkdir()
+        unpacked.rename(cache / "uv")
+        root.run(f"chown --recursive {USER}:{USER} {HOME}/.cache", check=True)
+
+
 def tell(ran: Ran, what: str) -> None:
     print(f"{what}: {ran.seconds:.0f} s, {ran.bytes / 2**30:.1f} GiB, status {ran.status}\n{ran.stderr}")
     if ran.status:
@@ -57,7 +75,7 @@ def the_cause_of_an_engines_end_is_told(root: BareRoot) -> None:
     assert "See root cause above" not in last
 
 
-def test_root_on_a_bare_machine(root: BareRoot):
+def test_root_on_a_bare_machine(root: BareRoot, unpacked: Path):
     root.clone("/srv/bundle")
     refused = root.run(f"{first_command()} --no-install", cwd="/srv/bundle")
     tell(refused, "without installing")
@@ -74,10 +92,12 @@ def test_root_on_a_bare_machine(root: BareRoot):
     tell(ran, tests)
     assert ran.status == 0 and re.search(r"^\d+ passed, 0 failed, \d+ skipped$", ran.stdout, re.MULTILINE), ran.stdout
     assert not root.processes()
+    (root.folder / "root/.cache/uv").rename(unpacked)
 
 
-def test_a_plain_user_in_a_folder_with_a_hard_name(root: BareRoot):
+def test_a_plain_user_in_a_folder_with_a_hard_name(root: BareRoot, unpacked: Path):
     root.clone(HARD_PATH, user=USER)
+    hand_on(unpacked, root)
     refused = root.run(first_command(), user=USER, cwd=HARD_PATH)
     assert refused.status == 3 and "run as root: apt-get install" in refused.stderr and refused.seconds < 10
     command = refused.stderr.rpartition("run as root: ")[2].splitlines()[0]

@@ -41,7 +41,8 @@ class BareRootError(Exception):
 
 @dataclass(frozen=True)
 class Ran:
-    """A command that ran: its exit status, output and time, and what the root holds more than before, in bytes."""
+    """A command that ran: its exit status, output and time, and what the root holds more than after the command before,
+    in bytes."""
 
     status: int
     stdout: str
@@ -120,6 +121,7 @@ class BareRoot:
         self.folder = folder
         self._cache = cache
         self._mounts: list[Path] = []
+        self._used = 0
         self._pip = pip_environment()
 
     def __enter__(self) -> BareRoot:
@@ -204,7 +206,7 @@ class BareRoot:
             'cd "$0" && eval "$1"',
             cwd,
         ]
-        before, began = self.used(), time.monotonic()
+        began = time.monotonic()
         with subprocess.Popen(
             [*words, command],
             env=settings,
@@ -219,7 +221,8 @@ class BareRoot:
             except BaseException:
                 os.killpg(process.pid, signal.SIGKILL)
                 raise
-        ran = Ran(process.returncode, stdout, stderr, time.monotonic() - began, self.used() - before)
+        seconds, before, self._used = time.monotonic() - began, self._used, self.used()
+        ran = Ran(process.returncode, stdout, stderr, seconds, self._used - before)
         if check and ran.status:
             raise subprocess.CalledProcessError(ran.status, command, ran.stdout, ran.stderr)
         return ran
