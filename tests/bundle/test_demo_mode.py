@@ -125,7 +125,7 @@ class SimulatedEngine:
     """What takes the place of project.call: an engine with these services running, and images or none."""
 
     def __init__(self, *running: str, images: bool = True) -> None:
-        self.running, self.images = {*running}, images
+        self.states, self.images = dict.fromkeys(running, "running"), images
         self.calls: list[str] = []
 
     def __call__(
@@ -134,7 +134,8 @@ class SimulatedEngine:
         command = words[2:] if words[1] == "compose" else words[1:]
         said, status = "", 0
         if command[0] == "ps":
-            said = "".join(json.dumps({"Service": name, "State": "running"}) + "\n" for name in sorted(self.running))
+            rows = ({"Service": name, "ID": f"id-{name}", "State": state} for name, state in self.states.items())
+            said = "".join(json.dumps(row) + "\n" for row in rows)
         elif command[:2] == ("config", "--images"):
             said = "one\ntwo\n"
         elif command[:2] == ("image", "inspect"):
@@ -142,21 +143,27 @@ class SimulatedEngine:
         elif command[0] == "build":
             self.images = bool((settings or {}).get("BUNDLE_REVISION"))
         elif command[0] == "up":
-            self.running.add(command[-1])
-        if command[0] in ("build", "up", "rm", "down"):
+            assert "--no-start" in command and "--no-deps" not in command
+            self.states = {"vlm": "created", "parser": "created"} | self.states
+        elif command[0] == "start":
+            self.states |= {name.removeprefix("id-"): "running" for name in command[1:]}
+        if command[0] in ("build", "up", "start", "rm", "down"):
             assert timeout is None and show is (command[0] in ("build", "up")), "people see what takes long"
-            assert settings and settings["HARDWARE"] == "cpu"
+            assert command[0] == "start" or (settings and settings["HARDWARE"] == "cpu")
             self.calls.append(" ".join(word for word in command if not word.startswith("--")))
         return subprocess.CompletedProcess(words, status, said, "")
+
+
+STARTED = ["up vlm parser", "start id-vlm id-parser"]
 
 
 @pytest.mark.parametrize(
     ("running", "images", "started", "undone"),
     [
-        ((), True, ["up vlm", "up parser"], ["down"]),
-        ((), False, ["build", "up vlm", "up parser"], ["down"]),
-        (("vlm",), True, ["up vlm", "up parser"], ["rm parser"]),
-        (("vlm", "parser"), True, ["up vlm", "up parser"], []),
+        ((), True, STARTED, ["down"]),
+        ((), False, ["build", *STARTED], ["down"]),
+        (("vlm",), True, STARTED, ["rm parser"]),
+        (("vlm", "parser"), True, STARTED, []),
     ],
 )
 def test_undo_ends_what_the_call_started_and_nothing_else(
@@ -167,6 +174,7 @@ def test_undo_ends_what_the_call_started_and_nothing_else(
     monkeypatch.setattr(project, "call", engine)
     containers = containers_module.Containers()
     containers.start()
-    assert engine.calls == started and containers.exist() and containers.has_images()
+    assert engine.calls == started and containers.has_images()
+    assert engine.states == {"vlm": "running", "parser": "running"}
     containers.undo()
     assert engine.calls == started + undone

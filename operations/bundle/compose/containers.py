@@ -89,10 +89,14 @@ class Containers:
         self._before = {name for name, row in project.containers(self._own).items() if row["State"] == "running"}
         if not self.has_images():
             self.build()
-        # One by one, so that compose does not wait for the VLM: `wait_ready` shows what is awaited.
-        for service in SERVICES:
-            if self._compose("up", "--detach", "--no-build", "--no-deps", service, show=True).returncode:
-                raise ServiceError("docker compose up failed; its last lines say why")
+        if self._compose("up", "--no-start", "--no-build", *SERVICES, show=True).returncode:
+            raise ServiceError("docker compose up failed; its last lines say why")
+        # The engine starts them, because compose would wait for the VLM first: `wait_ready` shows what is awaited. With
+        # --no-deps compose does not wait, but Compose 2.26 then replaces a parser that was started without it.
+        made = project.containers(self._own)
+        answer = project.docker("start", *(made[service]["ID"] for service in SERVICES), timeout=None)
+        if answer.returncode:
+            raise ServiceError(f"docker start: {last_line(answer.stderr, answer.stdout)}")
 
     def wait_ready(self) -> dict[str, object]:
         """Wait until the parser is ready, which it is when the VLM answers; returns what it says of the weights in use.

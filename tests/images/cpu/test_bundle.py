@@ -33,6 +33,8 @@ def test_both_are_healthy(bundle: Project):
 
 
 def test_the_demo_script_parses_a_page_in_containers(bundle: Project, tmp_path: Path):
+    """In those that run: `docker compose up` has made them, and nothing differs."""
+    before = [bundle.container(service) for service in SERVICES]
     env = {**bundle.env, "COMPOSE_PROJECT_NAME": bundle.name}
     result = subprocess.run(
         [ROOT / "scripts/run_demo.sh", "--mode", "docker", DATA / "report.png", "--out", tmp_path],
@@ -43,6 +45,7 @@ def test_the_demo_script_parses_a_page_in_containers(bundle: Project, tmp_path: 
         check=False,
     )
     assert result.returncode == 0, result.stderr
+    assert [bundle.container(service) for service in SERVICES] == before
     record = json.loads((tmp_path / "report.json").read_text())
     found, expected = found_text(record["pages"][0]), true_text(json.loads((DATA / "report.json").read_text()))
     rate = error_rate(found, expected)
