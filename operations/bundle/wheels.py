@@ -37,7 +37,8 @@ PLATFORMS = ("x86_64", "aarch64")
 # Newest first; a file for an older C library runs on a newer one. Debian bookworm has glibc 2.36, Ubuntu 22.04 2.35.
 GLIBC = ("2_35", "2_34", "2_31", "2_28", "2_27", "2_26", "2_24", "2_17", "2_12", "2_5")
 LEGACY = ("manylinux2014", "manylinux2010", "manylinux1")
-CHUNK = 12
+# pip takes half a second before it fetches anything, and an interrupted call loses one group.
+CHUNK = 48
 MANIFEST = "SHA256SUMS"
 # Evaluates the locks' markers for another platform than this one: pip itself would ask this machine. A marker that
 # holds for the first or a late Python 3.11 counts: the systems have different ones, Debian bookworm 3.11.2.
@@ -129,7 +130,7 @@ def batches(pins: list[Pin]) -> list[list[Pin]]:
 
 
 def download(pins: list[Pin], folder: Path, machine: str, log: Path) -> None:
-    """Fetch the pins into `folder`, a few at a time, so that an interrupted call loses little."""
+    """Fetch the pins into `folder`, group by group, so that an interrupted call loses little."""
     done = 0
     for part in batches(pins):
         with tempfile.NamedTemporaryFile("w", suffix=".txt") as lock:
@@ -213,11 +214,12 @@ def collect(environments: list[Environment], folder: Path, machine: str, *, cuda
         if environment.name.startswith("vlm-ascend"):
             download_source(source_lock(environment), folder)
     pins = wanted(read_pins(locks, machine), cuda=cuda, other_torch=bool(index))
-    have = set(present(folder))
-    missing = [pin for pin in pins if not pin.digests & have]
-    say(f"{shown(folder)}: {len(pins) - len(missing)} of {len(pins)} wheels are there")
-    download(missing, folder, machine, log)
     names = present(folder)
+    missing = [pin for pin in pins if not pin.digests & set(names)]
+    say(f"{shown(folder)}: {len(pins) - len(missing)} of {len(pins)} wheels are there")
+    if missing:
+        download(missing, folder, machine, log)
+        names = present(folder)
     if lacking := [pin.requirement for pin in pins if not pin.digests & set(names)]:
         raise EnvironmentSetupError(
             f"{shown(folder)} lacks {lacking[0]} (or has it damaged); run the same command again"
