@@ -117,7 +117,8 @@ def build_toolkit(version: str, toolkit: pathlib.Path) -> None:
     program(toolkit / "tools/opbuild/op_build", "op_build")
     compilers = toolkit / "compiler/ccec_compiler/bin"
     for name in ("bisheng", "c++", "cc"):
-        program(compilers / name, "compilers.py")
+        # It starts hundreds of times, and imports nothing but the standard library.
+        program(compilers / name, "compilers.py", "/usr/bin/python3.11 -IS")
     lists = [path.read_text() for path in (TOOLKIT / "headers.txt", TOOLKIT / own / "headers.txt") if path.is_file()]
     (compilers / "headers.txt").write_text("".join(lists))
     shutil.copyfile(TOOLKIT / "extension.c", compilers / "extension.c")

@@ -15,7 +15,6 @@ import pathlib
 import re
 import subprocess
 import sys
-import tempfile
 
 HERE = pathlib.Path(__file__).resolve().parent
 RECORD = pathlib.Path("/var/log/simulated-compilers.jsonl")
@@ -33,7 +32,8 @@ OWNED = re.compile("|".join(line for line in LINES if line and not line.startswi
 CORES = {"310p": "200", "910": "220"}
 # The source that makes vllm_ascend_C a module of Python.
 MODULE = "/csrc/camem_allocator.cpp"
-EMBEDDED = 'static const char source[] __attribute__((used, section("simulated"))) = "SIMULATED-SOURCE:{}";\n'
+# Assembler's text: there are hundreds of sources, and no C in most of their objects.
+EMBEDDED = '.pushsection simulated, "a"\n.asciz "SIMULATED-SOURCE:{}"\n.popsection\n'
 
 
 def split(words):
@@ -105,18 +105,16 @@ def main(tool, words):
     if unknown := [name for name in lost if not OWNED.match(name)]:
         sys.exit(f"simulated compiler: {source}: includes {', '.join(unknown)}, found neither here nor in CANN")
     out = dict(one for one in options if len(one) == 2)
-    with tempfile.NamedTemporaryFile("w", suffix=".c") as stand_in:
-        stand_in.write(EMBEDDED.format(source))
-        if source.endswith(MODULE):
-            binding = pathlib.Path(source).with_name("torch_binding.cpp").read_text()
-            stand_in.write(
-                (HERE / "extension.c")
-                .read_text()
-                .replace(" SCHEMAS ", f" {json.dumps(repr(schemas(binding, options)))} ")
-            )
-        stand_in.flush()
-        depfile = ["-MD", "-MT", out.get("-MT", "x"), "-MF", out["-MF"]] if "-MF" in out else []
-        return subprocess.call([REAL["cc"], "-fPIC", "-c", *depfile, "-o", out["-o"], stand_in.name])
+    language, stand_in = "assembler", EMBEDDED.format(source)
+    if source.endswith(MODULE):
+        binding = pathlib.Path(source).with_name("torch_binding.cpp").read_text()
+        extension = (HERE / "extension.c").read_text()
+        extension = extension.replace(" SCHEMAS ", f" {json.dumps(repr(schemas(binding, options)))} ")
+        language, stand_in = "c", f"__asm__({json.dumps(stand_in)});\n{extension}"
+    if "-MF" in out:
+        pathlib.Path(out["-MF"]).write_text(f"{out.get('-MT', out['-o'])}: {source}\n")
+    command = [REAL["cc"], "-fPIC", "-Wa,--noexecstack", "-c", "-x", language, "-o", out["-o"], "-"]
+    return subprocess.run(command, input=stand_in, text=True).returncode
 
 
 sys.exit(main(pathlib.Path(sys.argv[0]).name, sys.argv[1:]))
