@@ -11,6 +11,8 @@ import atlas
 from tests.images.ascend.conftest import Built
 
 SOURCES = "/src/vllm-ascend"
+# Where the simulated compilers record what they were given.
+RECORD = "/var/log/simulated-compilers.jsonl"
 # What a worker compares with its device: the name of each product in each stack's vllm-ascend.
 DEVICE_TYPES = {
     "a3": {"0.11.1": "_910_93", "0.23.0": "A3"},
@@ -52,9 +54,7 @@ MORE_KERNELS = {"0.11.1": {"pos_encoding_kernels"}, "0.23.0": {"batch_matmul_tra
 
 def compilations(built: Built) -> list[dict[str, Any]]:
     """The compilations of upstream's sources, in their order: tool, source, options, includes that only CANN has."""
-    text = built.project.docker(
-        "run", "--rm", "--entrypoint", "cat", built.image, "/var/log/simulated-compilers.jsonl"
-    ).stdout
+    text = built.project.docker("run", "--rm", "--entrypoint", "cat", built.image, RECORD).stdout
     entries = [json.loads(line) for line in text.splitlines() if line.startswith("{")]
     return [one for one in entries if one["source"].startswith(f"{SOURCES}/")]  # without CMake's own checks
 

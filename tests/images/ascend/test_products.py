@@ -12,9 +12,10 @@ import pytest
 
 import atlas
 from bundle.compose import images
-from tests.images.ascend.compiled import DEVICE_TYPES, OPERATORS, check_compiled, compilations, for_device
+from tests.images.ascend.compiled import DEVICE_TYPES, OPERATORS, RECORD, check_compiled, compilations, for_device
 from tests.images.ascend.conftest import Built, built_for
 from tests.images.project import Project
+from tests.support.paths import ROOT
 
 READ_PACKAGE = """
 import importlib.util, json, os, pathlib, runpy
@@ -22,6 +23,10 @@ folder = pathlib.Path(importlib.util.find_spec("vllm_ascend").origin).parent
 device = runpy.run_path(str(folder / "_build_info.py"))["__device_type__"]
 operators = [path.name for path in folder.glob("_cann_ops_custom/vendors/*/op_impl/ai_core/tbe/kernel/ascend*/*")]
 print(json.dumps([device, os.environ["SOC_VERSION"], sorted(operators)]))
+"""
+RECORDED = f"""
+FROM platform AS recorded
+COPY --from=kernels {RECORD} {RECORD}
 """
 
 
@@ -33,8 +38,11 @@ def product(request: pytest.FixtureRequest) -> atlas.Product:
 
 
 @pytest.fixture(scope="module")
-def image(product: atlas.Product, ascend: Built, ascend_wheels: Path) -> Built:
-    """The stage `platform` for the product, which is made only where the compiled extension loads."""
+def image(
+    product: atlas.Product, ascend: Built, ascend_wheels: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Built:
+    """The stage `platform` for the product, which is made only where the compiled extension loads, with the compilers'
+    record. The stage that has it is large, and not needed as an image."""
     stack = ascend.stack.name
     if product.stacks and stack not in product.stacks:
         pytest.skip(f"stack {stack} does not serve a {product.title}")
@@ -42,12 +50,14 @@ def image(product: atlas.Product, ascend: Built, ascend_wheels: Path) -> Built:
     assert service["image"] == images.vlm(product.key, stack)
     differing = service["build"]["args"].items() - ascend.project.config()["services"]["vlm"]["build"]["args"].items()
     assert differing == {("SOC_VERSION", product.soc)}, "of the arguments, only the chip is the product's"
-    return built_for(product, "platform", ascend, ascend_wheels)
+    file = tmp_path_factory.mktemp("file") / "Dockerfile.ascend"
+    file.write_text((ROOT / "Dockerfile.ascend").read_text() + RECORDED)
+    return built_for(product, "recorded", ascend, ascend_wheels, str(file))
 
 
 @pytest.fixture(scope="module")
-def compiled(product: atlas.Product, image: Built, ascend_wheels: Path) -> list[dict[str, Any]]:
-    return compilations(built_for(product, "kernels", image, ascend_wheels))
+def compiled(image: Built) -> list[dict[str, Any]]:
+    return compilations(image)
 
 
 def test_every_kernel_is_compiled_for_the_chip(product: atlas.Product, image: Built, compiled: list[dict[str, Any]]):
