@@ -27,6 +27,8 @@ from tests.support.wait import wait_for
 KEY = re.compile(r"^[\w-]{43}$", re.MULTILINE)
 HOST = "ocr.example.org"
 PROXY = "paddleocr-vl/test-nginx"
+# Labels of an image that differ with every build.
+ORIGIN = ("revision", "source", "created")
 
 
 class Reader:
@@ -43,9 +45,9 @@ class Reader:
         with (self._home / ".curlrc").open("a") as file:
             file.writelines(f"{line}\n" for line in lines)
 
-    def run(self, commands: str) -> str:
+    def run(self, commands: str, **settings: str) -> str:
         """What the commands print; each of them must succeed."""
-        env = {**self.project.env, "COMPOSE_PROJECT_NAME": self.project.name, "CURL_HOME": str(self._home)}
+        env = {**self.project.env, "COMPOSE_PROJECT_NAME": self.project.name, "CURL_HOME": str(self._home), **settings}
         own = {" IMAGE ": f" {self.images['parser']} ", "scripts/acceptance.sh": "scripts/acceptance.sh --minutes 0.1"}
         for words, readers in own.items():
             commands = commands.replace(words, readers)
@@ -134,10 +136,13 @@ def check_page(said: str) -> None:
 
 
 def check_readme(reader: Reader) -> None:
-    """The README's commands for containers with HARDWARE=cpu before them, and its requests."""
+    """The README's commands for containers with HARDWARE=cpu before them, and its requests. The images get the labels
+    of those that run: others would differ, and both containers be made anew."""
+    labels = reader.project.inspect("vlm")["Config"]["Labels"]
+    built = {f"BUNDLE_{name.upper()}": labels[f"org.opencontainers.image.{name}"] for name in ORIGIN}
     _, *commands = blocks(ROOT / "README.md", "An A3 node")[0].splitlines()  # the first one fetches weights
     for command in commands:
-        reader.run(f"HARDWARE=cpu {command}")
+        reader.run(f"HARDWARE=cpu {command}", **built)
     page, document, _ = blocks(ROOT / "README.md", "Call it")[0].splitlines()  # the third needs another environment
     check_page(reader.run(page))
     reader.run(document)
