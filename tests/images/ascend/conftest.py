@@ -11,6 +11,9 @@ from pathlib import Path
 import pytest
 
 import atlas
+from bundle.environments.setup import ENVIRONMENTS
+from bundle.paths import REQUIREMENTS
+from bundle.wheels import MANIFEST
 from tests.images.conftest import WHEELS, stage
 from tests.images.project import Project
 from tests.support.ascend_sources import SETTING, STACKS, Stack, sources
@@ -49,10 +52,12 @@ def build(
     contexts: dict[str, Path],
     soc: str = atlas.DEFAULT.soc,
     arguments: dict[str, str] | None = None,
+    file: str = "Dockerfile.ascend",
 ) -> str:
-    """Build one stage of Dockerfile.ascend with the stack's arguments for a chip; returns the image's name."""
+    """Build one stage of Dockerfile.ascend, or of `file`, with the stack's arguments for a chip; returns the image's
+    name."""
     image = f"paddleocr-vl/test-{target}-{soc}:{stack.name}"
-    words = ["--load", "--network", "host", "--file", "Dockerfile.ascend", "--target", target, "--tag", image]
+    words = ["--load", "--network", "host", "--file", file, "--target", target, "--tag", image]
     own = {"CANN_IMAGE": project.env["CANN_IMAGE"], "CANN_DIGEST": "", "SOC_VERSION": soc, "VLLM_ASCEND_IMAGE": ""}
     for name, value in {**stack.args, **own, **(arguments or {})}.items():
         words += ["--build-arg", f"{name}={value}"]
@@ -67,10 +72,23 @@ def build(
 def ascend_wheels() -> Path:
     """The folder of wheels of the Ascend images, apart from that of the CPU images, which would be built again."""
     folder = WHEELS.with_name(f"{WHEELS.name}-ascend")
+    names = ["supervisor", *(Stack(name).environment for name in STACKS)]
+    link_known(folder, names)
     with stage("the wheels of the Ascend images"):
-        names = [Stack(name).environment for name in STACKS]
-        subprocess.run([ROOT / "scripts/fetch_wheels.sh", "--dir", folder, "supervisor", *names], check=True)
+        subprocess.run([ROOT / "scripts/fetch_wheels.sh", "--dir", folder, *names], check=True)
     return folder
+
+
+def link_known(folder: Path, names: list[str]) -> None:
+    """Give a folder the wheels of the CPU images that the environments' locks name too. Half of them are the same, and
+    fetch_wheels.sh checks each."""
+    folder.mkdir(parents=True, exist_ok=True)
+    locks = [REQUIREMENTS / "bootstrap.txt", *(ENVIRONMENTS[name].lock for name in names)]
+    named, manifest = "".join(lock.read_text() for lock in locks), WHEELS / MANIFEST
+    for line in manifest.read_text().splitlines() if manifest.is_file() else ():
+        digest, name = line.split()
+        if digest in named and not (folder / name).exists():
+            (folder / name).hardlink_to(WHEELS / name)
 
 
 def simulated_cann(stack: Stack, environment: dict[str, str], wheels: Path) -> str:
@@ -124,13 +142,15 @@ def ascend(built: Built) -> Built:
     return built
 
 
-def built_for(product: atlas.Product, target: str, whole: Built, wheels: Path) -> Built:
+def built_for(
+    product: atlas.Product, target: str, whole: Built, wheels: Path, file: str = "Dockerfile.ascend"
+) -> Built:
     """A stage in which vllm-ascend is compiled for a product, or a later one; for A3, from the layers of the image."""
     contexts = {"wheels": wheels}
     for name, setting in (("vllm_ascend", SETTING), ("catlass", "CATLASS_SOURCE")):
         contexts[name] = Path(whole.project.env[setting])
     with stage(f"the stage {target} of stack {whole.stack.name} for {product.soc}"):
-        image = build(whole.project, whole.stack, target, contexts, product.soc)
+        image = build(whole.project, whole.stack, target, contexts, product.soc, file=file)
     return Built(whole.project, whole.stack, target, image)
 
 
