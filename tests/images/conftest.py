@@ -38,6 +38,11 @@ def stage(what: str) -> Iterator[None]:
     say(f"  {what}: {(now - used) / 2**30:+.1f} GiB, disk in use {now / 2**30:.1f} GiB")
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Tests of the bundle last, since it computes beside the others even when nobody asks it anything."""
+    items.sort(key=lambda item: "bundle" in getattr(item, "fixturenames", ()))
+
+
 @pytest.fixture(scope="session")
 def engine() -> Iterator[daemon.Engine]:
     """An engine with the base image. A machine that cannot run one skips these tests; a base image that cannot be
@@ -61,8 +66,9 @@ def wheels() -> Path:
 
 
 @pytest.fixture(scope="session")
-def build_environment(engine: daemon.Engine, wheels: Path) -> dict[str, str]:
-    """What a build here needs: the host's network for Debian packages, the machine's certificates, the wheels."""
+def build_environment(engine: daemon.Engine) -> dict[str, str]:
+    """What a build here needs: the host's network for Debian packages, the machine's certificates, a folder of
+    wheels. `wheels` fills it for the CPU images."""
     unset = (
         "VLM_MODEL",
         "LAYOUT_MODEL_DIR",
@@ -74,10 +80,11 @@ def build_environment(engine: daemon.Engine, wheels: Path) -> dict[str, str]:
         "STACK",
         "COMPOSE_FILE",
     )
+    WHEELS.mkdir(parents=True, exist_ok=True)
     env = {key: value for key, value in engine.environment.items() if key not in unset}
     return env | {
         "BUILD_NETWORK": "host",
-        "WHEELS_DIR": str(wheels),
+        "WHEELS_DIR": str(WHEELS),
         "HARDWARE": "cpu",
         "STACK": STACK,
         "CA_BUNDLE": str(CA_BUNDLE if CA_BUNDLE.is_file() else "/dev/null"),
@@ -85,7 +92,7 @@ def build_environment(engine: daemon.Engine, wheels: Path) -> dict[str, str]:
 
 
 @pytest.fixture(scope="session")
-def cpu_images(build_environment: dict[str, str]) -> dict[str, str]:
+def cpu_images(build_environment: dict[str, str], wheels: Path) -> dict[str, str]:
     """Both CPU images, built; service -> image name."""
     project = Project("paddleocr-vl-test", build_environment)
     for service in ("parser", "vlm"):
@@ -122,6 +129,8 @@ def bundle(
         "LAYOUT_URL": "http://vlm:8001",
         # Plans for several pages take further seconds to make.
         "LAYOUT_BATCH": "1",
+        # A second worker takes seconds of each start; others' bundles have two.
+        "PARSER_WORKERS": "1",
     }
     project = Project("paddleocr-vl-test", env)
     try:
@@ -137,8 +146,8 @@ def bundle(
 
 @pytest.fixture(scope="session")
 def two_replicas(bundle: Project) -> Project:
-    """The same bundle with two replicas and a watchdog that is in a hurry."""
-    bundle.env |= {"VLM_REPLICAS": "2", "WATCHDOG_INTERVAL_S": "3", "WATCHDOG_TIMEOUT_S": "10"}
+    """The same bundle with two replicas and a watchdog that is in a hurry, without the layout server."""
+    bundle.env |= {"VLM_REPLICAS": "2", "WATCHDOG_INTERVAL_S": "3", "WATCHDOG_TIMEOUT_S": "10", "LAYOUT_SERVER": ""}
     bundle.compose("up", "--detach", "--no-build", "--wait", "--wait-timeout", "1200", timeout=1300)
     bundle.wait_for(lambda: bundle.replicas_up() == 2, READY_SECONDS, "both replicas answer")
     return bundle
