@@ -1,22 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One compose project of the tests: calls of `docker`, states, processes seen from the host, requests to the parser."""
+"""One compose project of the tests: calls of `docker`, states, processes seen from the host, a client."""
 
 from __future__ import annotations
 
-import base64
 import contextlib
 import json
 import os
 import signal
 import subprocess
 import time
-import urllib.error
-import urllib.request
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import yaml
+
+from tests.images.client import Client
 
 ROOT = Path(__file__).resolve().parents[2]
 READY_SECONDS = 900  # generous: two busy cores
@@ -119,39 +118,16 @@ class Project:
             time.sleep(1)
 
     @property
-    def parser_url(self) -> str:
-        return f"http://127.0.0.1:{self.env['PARSER_PORT']}"
+    def client(self) -> Client:
+        """A client of its parser, without a key."""
+        return Client(f"http://127.0.0.1:{self.env['PARSER_PORT']}")
 
     def ready(self) -> bool:
         """Whether the parser says that it can parse."""
         try:
-            with urllib.request.urlopen(f"{self.parser_url}/health/ready", timeout=10) as answer:
-                return answer.status == 200
+            return bool(self.client.call("/health/ready", timeout=10))
         except OSError:
             return False
 
     def wait_ready(self, seconds: float = READY_SECONDS) -> None:
         self.wait_for(self.ready, seconds, "the parser is ready")
-
-    def parse(self, path: Path, timeout: float = 600, patience_s: float = 0) -> dict[str, Any]:
-        """`POST /layout-parsing`; returns the answer's result.
-
-        A 503 is tried again after its Retry-After, as the API tells its clients, until `patience_s` are over.
-        """
-        body = {
-            "file": base64.b64encode(path.read_bytes()).decode(),
-            "fileType": 0 if path.suffix == ".pdf" else 1,
-            "visualize": False,
-        }
-        request = urllib.request.Request(
-            f"{self.parser_url}/layout-parsing", json.dumps(body).encode(), {"Content-Type": "application/json"}
-        )
-        deadline = time.monotonic() + patience_s
-        while True:
-            try:
-                with urllib.request.urlopen(request, timeout=timeout) as answer:
-                    return json.load(answer)["result"]
-            except urllib.error.HTTPError as error:
-                if error.code != 503 or time.monotonic() >= deadline:
-                    raise
-                time.sleep(float(error.headers["Retry-After"]))

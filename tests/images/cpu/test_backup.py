@@ -6,7 +6,7 @@ from __future__ import annotations
 import subprocess
 from pathlib import Path
 
-from tests.images.job import Job
+from tests.images.client import check_job
 from tests.images.project import ROOT, Project
 from tests.support.docs import blocks
 from tests.support.paths import LETTER
@@ -32,9 +32,10 @@ def run(bundle: Project, commands: str, backup: Path) -> None:
 
 def test_jobs_survive_the_loss_of_the_volume(bundle: Project, tmp_path: Path):
     bundle.wait_ready()
-    job = Job(bundle, pdf_of(LETTER.read_bytes(), 2))
-    bundle.wait_for(lambda: job.state()["state"] == "done", 600, "the job's end")
-    results = job.results()
+    client = bundle.client
+    job = client.submit(pdf_of(LETTER.read_bytes(), 2))
+    check_job(client, job, 2)
+    results = client.results(job)
     backup = tmp_path / "backup.tar"
     run(bundle, BACK_UP, backup)
     volume = next(mount["Name"] for mount in bundle.inspect("parser")["Mounts"] if mount["Type"] == "volume")
@@ -42,8 +43,9 @@ def test_jobs_survive_the_loss_of_the_volume(bundle: Project, tmp_path: Path):
     bundle.docker("volume", "rm", volume)
     run(bundle, RESTORE, backup)
     bundle.wait_ready()
-    bundle.wait_for(lambda: job.state()["state"] == "done", 600, "the job's end, after the restore")
+    check_job(client, job, 2)
     texts = [
-        [page["layoutParsingResults"][0]["markdown"]["text"] for page in found] for found in (results, job.results())
+        [page["layoutParsingResults"][0]["markdown"]["text"] for page in found]
+        for found in (results, client.results(job))
     ]
-    assert texts[0] == texts[1] and all(texts[0])
+    assert texts[0] == texts[1]

@@ -17,6 +17,7 @@ from typing import Any
 
 from prometheus_client.parser import text_string_to_metric_families
 
+from tests.images.client import check_letter
 from tests.images.project import READY_SECONDS, Project
 from tests.support.docs import blocks
 from tests.support.paths import LETTER, ROOT
@@ -28,7 +29,7 @@ CLIENTS, REQUESTS = 2, 4
 
 def metrics(bundle: Project) -> dict[str, float]:
     """The parser's samples by name, those with a place by `name place`."""
-    with urllib.request.urlopen(f"{bundle.parser_url}/metrics", timeout=60) as answer:
+    with urllib.request.urlopen(f"{bundle.client.url}/metrics", timeout=60) as answer:
         families = list(text_string_to_metric_families(answer.read().decode()))
     return {
         f"{sample.name} {sample.labels.get('place', '')}".strip(): sample.value
@@ -39,8 +40,7 @@ def metrics(bundle: Project) -> dict[str, float]:
 
 def readiness(bundle: Project) -> dict[str, Any]:
     """What the parser says while it is ready; fails where it is not."""
-    with urllib.request.urlopen(f"{bundle.parser_url}/health/ready", timeout=60) as answer:
-        return json.load(answer)["result"]["layout"]["server"]
+    return bundle.client.call("/health/ready", timeout=60)["result"]["layout"]["server"]
 
 
 def status_line(bundle: Project) -> dict[str, Any]:
@@ -59,9 +59,8 @@ def status_line(bundle: Project) -> dict[str, Any]:
 
 def found(result: dict[str, Any]) -> list[tuple[str, list[float]]]:
     """Label and box of all that was found on the page of an answer in which nothing is missing."""
-    assert not result.get("docparser", {}).get("partial")
+    check_letter(result)
     (page,) = result["layoutParsingResults"]
-    assert page["markdown"]["text"].strip()
     return [(box["label"], box["coordinate"]) for box in page["prunedResult"]["layout_det_res"]["boxes"]]
 
 
@@ -75,7 +74,7 @@ def check_equal(one: list[tuple[str, list[float]]], other: list[tuple[str, list[
 def test_pages_go_to_the_layout_server(bundle: Project):
     bundle.wait_ready()
     before = metrics(bundle)[f"{PAGES} server"]
-    assert found(bundle.parse(LETTER))
+    assert found(bundle.client.parse(LETTER))
     bundle.wait_for(lambda: metrics(bundle)[f"{PAGES} server"] == before + 1, 60, "the page is counted")
     assert readiness(bundle) == {"url": "http://vlm:8001", "used": True}
     said = status_line(bundle)
@@ -86,13 +85,13 @@ def test_pages_go_to_the_layout_server(bundle: Project):
 def test_a_layout_server_that_is_killed_under_load_costs_no_page(bundle: Project):
     """supervisord starts another one at once; it is stopped as soon as it is there, so that it stays away."""
     bundle.wait_ready()
-    by_server, begun = found(bundle.parse(LETTER)), threading.Event()
+    by_server, begun = found(bundle.client.parse(LETTER)), threading.Event()
     before, restarts = metrics(bundle), bundle.inspect("vlm")["RestartCount"]
 
     def request(number: int) -> list[tuple[str, list[float]]]:
         if number == CLIENTS:
             begun.set()
-        return found(bundle.parse(LETTER))
+        return found(bundle.client.parse(LETTER))
 
     with ThreadPoolExecutor(CLIENTS) as clients:
         answers = [clients.submit(request, number) for number in range(REQUESTS)]
@@ -105,7 +104,7 @@ def test_a_layout_server_that_is_killed_under_load_costs_no_page(bundle: Project
         try:
             boxes = [answer.result(timeout=READY_SECONDS) for answer in answers]
             # On a busy machine the new server may have answered the last of them: the stopped one is asked once.
-            boxes.append(found(bundle.parse(LETTER)))
+            boxes.append(found(bundle.client.parse(LETTER)))
             bundle.wait_for(lambda: metrics(bundle)[AWAY] == 1, 60, "the metrics say that it is away")
             told = readiness(bundle)
             assert told["used"] is False and told["because"].startswith("http://vlm:8001: "), told
@@ -119,7 +118,7 @@ def test_a_layout_server_that_is_killed_under_load_costs_no_page(bundle: Project
         check_equal(one, by_server)
     bundle.wait_for(lambda: metrics(bundle)[AWAY] == 0, READY_SECONDS, "it is back, without a page")
     served = metrics(bundle)[f"{PAGES} server"]
-    check_equal(found(bundle.parse(LETTER)), by_server)
+    check_equal(found(bundle.client.parse(LETTER)), by_server)
     bundle.wait_for(lambda: metrics(bundle)[f"{PAGES} server"] == served + 1, 60, "the page is counted")
     assert bundle.inspect("vlm")["RestartCount"] == restarts, "the container itself must not have ended"
     (command,) = blocks(ROOT / "docs/layout-server.md", "When it is away")

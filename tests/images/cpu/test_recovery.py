@@ -15,16 +15,16 @@ from pathlib import Path
 
 import pytest
 
+from tests.images.client import check_job, check_letter
 from tests.images.project import Project
 from tests.support.paths import LETTER, ROOT
+from tests.support.png_pdf import pdf_of
 
 API_SERVER = "vllm serve"
 
 
-def check_parses(bundle: Project, patience_s: float = 0) -> None:
-    result = bundle.parse(LETTER, patience_s=patience_s)
-    assert result["layoutParsingResults"][0]["markdown"]["text"].strip()
-    assert not result.get("docparser", {}).get("partial")
+def check_parses(bundle: Project) -> None:
+    check_letter(bundle.client.parse(LETTER))
 
 
 @pytest.mark.parametrize(
@@ -34,11 +34,11 @@ def check_parses(bundle: Project, patience_s: float = 0) -> None:
         ("vlm", "-m container.watchdog"),
         ("vlm", "-m container.guard"),
         ("parser", "-m docparser"),
-        ("parser", "-m docparser.worker"),
     ],
 )
 def test_a_killed_process_comes_back(bundle: Project, service: str, part: str):
-    """Those on the way of each page die under load: by test_away, and below."""
+    """Those on the way of each page die under load: by test_away, and below; the parser's workers by
+    tests/parser/test_faults_under_load.py."""
     before = bundle.inspect(service)["RestartCount"]
     killed = bundle.kill(service, part)
     bundle.wait_for(lambda: set(bundle.find(service, part)) - set(killed), 300, f"{part} runs again")
@@ -56,6 +56,14 @@ def test_a_container_whose_init_is_killed_comes_back(bundle: Project):
     bundle.wait_healthy("parser")
     bundle.wait_ready()
     check_parses(bundle)
+
+
+def test_a_vlm_that_is_made_anew_fails_no_page(bundle: Project, request: pytest.FixtureRequest):
+    """The fixture changes settings of it in the middle of a job, so that `docker compose up` replaces the container."""
+    job = bundle.client.submit(pdf_of(LETTER.read_bytes(), 3))
+    bundle.client.wait_for_pages(job, 1)
+    request.getfixturevalue("two_replicas")
+    check_job(bundle.client, job, 3)
 
 
 def test_cores_are_shared_out(two_replicas: Project):

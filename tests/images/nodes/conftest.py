@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from bundle_version import VERSION
+from tests.images.client import Client
 from tests.images.conftest import STACK, stage
-from tests.images.nodes.client import Client
 from tests.images.project import Project
 from tests.support import postgres as postgresql
 from tests.support import s3 as buckets

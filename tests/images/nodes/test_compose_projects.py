@@ -16,9 +16,8 @@ from pathlib import Path
 import pytest
 
 from bundle.progress import say
+from tests.images.client import Client, check_job, check_letter
 from tests.images.conftest import demo_models, stage
-from tests.images.nodes.client import Client
-from tests.images.nodes.jobs import check_job
 from tests.images.project import READY_SECONDS, Project
 from tests.support.cluster.service import ServiceProxy
 from tests.support.paths import LETTER
@@ -111,4 +110,4 @@ def test_a_node_loses_its_power_in_the_middle_of_a_job(nodes: tuple[Project, Pro
     a.compose("kill")
     check_job(client, job, 8)
     say(f"  one node killed, the other had the job's pages after {time.monotonic() - began:.0f} s")
-    assert "dear" in client.parse(LETTER)["layoutParsingResults"][0]["markdown"]["text"].lower()
+    check_letter(client.parse(LETTER))

@@ -16,10 +16,9 @@ from pathlib import Path
 import pytest
 
 from bundle.progress import say
+from tests.images.client import Client, check_job, check_letter
 from tests.images.conftest import stage
-from tests.images.nodes.client import Client
 from tests.images.nodes.conftest import NAMESPACE, READY_S, queue_secret
-from tests.images.nodes.jobs import check_job
 from tests.images.project import Project
 from tests.support.cluster.cluster import Cluster, Evicted
 from tests.support.cluster.container import Container
@@ -132,8 +131,7 @@ def test_the_job_takes_weights_that_were_filled_in_by_hand(cluster: Cluster):
 
 
 def test_a_page_is_parsed(client: Client):
-    text = client.parse(LETTER)["layoutParsingResults"][0]["markdown"]["text"]
-    assert "dear" in text.lower()
+    check_letter(client.parse(LETTER))
 
 
 def test_a_vlm_pod_is_evicted_in_the_middle_of_a_job(cluster: Cluster, client: Client):
