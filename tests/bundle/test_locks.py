@@ -68,6 +68,17 @@ def test_what_a_group_never_installs_is_in_no_lock():
         assert not pinned & set(packages), name
 
 
+def test_the_lock_of_a_corpus_contains_the_parsers():
+    """The image of a corpus stands on the parser's dependencies (Dockerfile.cpu): a package of another version would be
+    in it twice."""
+
+    def pins(name: str) -> set[tuple[str, frozenset[str]]]:
+        entries = split_entries((REQUIREMENTS / f"{name}.txt").read_text())
+        return {(entry.splitlines()[0], frozenset(re.findall(r"--hash=\S+", entry))) for entry in entries}
+
+    assert pins("parser") < pins("corpus")
+
+
 def test_a_setting_without_a_group_is_refused():
     table = SOURCE.read_text() + "\n[tool.locks.vlmm]\nno-deps = true\n"
     assert tomllib.loads(table)["tool"]["locks"]["vlmm"]

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The Python part of an image's build, one step a call: `bootstrap`, `dependencies ENV...`, `source ENV` (vLLM),
-`own ENV PACKAGE...`.
+"""The Python part of an image's build, one step a call: `bootstrap`, `dependencies ENV...`, `further ENV LOCK`,
+`source ENV` (vLLM), `own ENV PACKAGE...`.
 
 The Dockerfiles run it. It imports only what changes seldom, since the first steps make layers of gigabytes;
 .dockerignore lists those files. Packages come from /wheels where the build has such a context, else from the index
@@ -65,16 +65,30 @@ def dependencies(environment: Environment) -> None:
     vllm_cpu.check_libc(environment.name)
     command = [str(ensure_uv()), "venv", "--python", sys.executable, str(environment.home)]
     subprocess.run(command, env=registry_environment(), check=True)
-    requirements = environment.home / "requirements.txt"
-    requirements.write_text(locked(environment))
-    for what, arguments in install_plan(environment, requirements):
-        pip(environment, what, arguments)
+    install(environment)
     if torch_pins(environment):
         cuda.write(environment.site_packages)
     vllm_cpu.write_name(environment.site_packages)
     link = ENVS_DIR / "vlm"
     if environment.name.startswith("vlm") and not link.exists():
         link.symlink_to(environment.name)
+
+
+def further(environment: Environment, other: Environment) -> None:
+    """Bring an environment that is there to the lock of another one, under whose name it is found too.
+
+    That lock contains its own (tests/bundle/test_locks.py), so that only what is further is installed.
+    """
+    other.home.symlink_to(environment.home.name)
+    install(other)
+
+
+def install(environment: Environment) -> None:
+    """Install what the environment's lock names, and nothing else."""
+    requirements = environment.home / "requirements.txt"
+    requirements.write_text(locked(environment))
+    for what, arguments in install_plan(environment, requirements):
+        pip(environment, what, arguments)
 
 
 def source(environment: Environment) -> None:
@@ -133,6 +147,8 @@ def do(words: list[str]) -> None:
         case ["dependencies", *names] if names:
             for name in names:
                 dependencies(Environment(name))
+        case ["further", name, other]:
+            further(Environment(name), Environment(other))
         case ["source", name]:
             source(Environment(name))
         case ["own", name, *packages] if packages:
@@ -140,8 +156,8 @@ def do(words: list[str]) -> None:
             open_to_all(ROOT)
         case _:
             raise UsageError(
-                f"unknown words {' '.join(words)!r}; expected bootstrap, dependencies ENV..., source ENV or "
-                "own ENV PACKAGE..."
+                f"unknown words {' '.join(words)!r}; expected bootstrap, dependencies ENV..., further ENV LOCK, "
+                "source ENV or own ENV PACKAGE..."
             )
     shutil.rmtree(UV_CACHE, ignore_errors=True)
 

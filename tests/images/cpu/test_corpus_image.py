@@ -11,11 +11,15 @@ from pathlib import Path
 
 import pytest
 
+from bundle.compose import images
+from bundle_version import VERSION
+from tests.images.bill import check_bill
 from tests.images.conftest import stage
 from tests.images.project import Project
 from tests.support.paths import DATA
 
 USER = 10001  # of the images
+CORPUS = f"paddleocr-vl/corpus:{VERSION}"
 
 
 @pytest.mark.engine
@@ -36,6 +40,13 @@ def test_a_folder_is_parsed_in_a_container(bundle: Project, tmp_path: Path) -> N
             ran = bundle.compose("--profile", "corpus", *words, timeout=900)
     finally:
         bundle.env = env
+    check_bill(bundle, CORPUS)
+    layers = [
+        json.loads(bundle.docker("image", "inspect", "--format", "{{json .RootFS.Layers}}", name).stdout)
+        for name in (images.PARSER, CORPUS)
+    ]
+    shared = len(os.path.commonprefix(layers))
+    assert shared >= 3, "system, Debian's packages and the parser's dependencies are one for both"
     assert "1 of 1 document done" in ran.stdout
     told = json.loads((folder / "out/letter.png/letter.json").read_text())
     (page,) = told["pages"]
