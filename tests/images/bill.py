@@ -17,10 +17,12 @@ from tests.images.project import Project
 LISTED = r"""
 dpkg-query --show --showformat '${db:Status-Abbrev}deb ${Package} ${Version}\n' | sed -n 's/^ii *//p'
 # Only what is installed itself: setuptools carries other packages in a folder of its own.
-find -P /opt/venv/*/lib*/python3*/site-packages -maxdepth 2 -path '*.dist-info/METADATA' | while read -r file; do
-    name="$(sed -n '/^Name: /{s///p;q}' "$file")" version="$(sed -n '/^Version: /{s///p;q}' "$file")"
-    echo "python $name $version" | tr -d '\r'  # sniffio's lines end as on Windows
-done
+find -P /opt/venv/*/lib*/python3*/site-packages -maxdepth 2 -path '*.dist-info/METADATA' -exec awk '
+    FNR == 1 { name = version = "" }
+    { sub(/\r$/, "") }  # sniffio has lines that end as on Windows
+    /^Name: / && !name { name = $2 }
+    /^Version: / && !version { version = $2 }
+    name && version { print "python", name, version; nextfile }' {} +
 """
 
 
