@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 import random
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 
 from bundle import envfile
@@ -77,11 +77,11 @@ def ours(text: str) -> dict[str, str] | None:
     return {name: values.get(name, "(unset)") for name in NAMES}
 
 
-def composes(command: Sequence[str], text: str, folder: Path, outer: Mapping[str, str]) -> dict[str, str] | None:
-    """The same for Compose. ``command`` is `docker compose`; ``outer`` is what the program itself needs."""
+def composes(program: str, text: str, folder: Path, outer: Mapping[str, str]) -> dict[str, str] | None:
+    """The same for Compose. ``program`` is its plugin; ``outer`` is what the program itself needs."""
     (folder / "compose.yaml").write_text(COMPOSE)
     (folder / "some.env").write_text(text, newline="")
-    words = [*command, "-f", "compose.yaml", "-p", "texts", "--env-file", "some.env", "config", "--format", "json"]
+    words = [program, "-f", "compose.yaml", "-p", "texts", "--env-file", "some.env", "config", "--format", "json"]
     env = {**outer, **ENVIRONMENT}
     done = subprocess.run(words, cwd=folder, env=env, capture_output=True, text=True, check=False)
     if done.returncode:
