@@ -3,10 +3,12 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -140,6 +142,12 @@ def ascend(built: Built) -> Built:
         commit = built.stack.args["VLLM_ASCEND_VERSION"]
         pytest.skip(f"the sources of vllm-ascend {commit[:7]} are not here: {SETTING} names a folder or git repository")
     return built
+
+
+@pytest.fixture(scope="package")
+def facts(built: Built) -> dict[str, Any]:
+    """What one program finds in the image: importing vLLM takes seconds."""
+    return json.loads(built.python((Path(__file__).parent / "inside.py").read_text()))
 
 
 def built_for(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import atlas
 from tests.images.ascend.compiled import DEVICE_TYPES
@@ -19,45 +20,26 @@ from tests.images.contents import check_contents
 TOOLKIT = {"0.11.1": "/usr/local/Ascend/ascend-toolkit/latest", "0.23.0": "/usr/local/Ascend/cann-9.1.0"}
 
 
-def test_the_libraries_have_the_versions_of_the_stack(built: Built):
-    code = (
-        "import torch, torch_npu, vllm, importlib.metadata as m\n"
-        "print(torch.__version__, torch_npu.__version__, vllm.__version__, m.version('transformers'))"
-    )
-    torch, torch_npu, vllm, transformers = built.python(code).split()
+def test_the_libraries_have_the_versions_of_the_stack(built: Built, facts: dict[str, Any]):
+    """And what CANN's Python parts import can be imported beside them."""
     args = built.stack.args
-    assert torch.startswith(args["TORCH_VERSION"]) and torch_npu.startswith(args["TORCH_VERSION"])
-    assert vllm.startswith(args["VLLM_VERSION"]) and transformers == args["TRANSFORMERS_VERSION"]
+    for name, argument in (("torch", "TORCH"), ("torch_npu", "TORCH"), ("vllm", "VLLM")):
+        assert facts[name].startswith(args[f"{argument}_VERSION"])
+    assert facts["transformers"] == args["TRANSFORMERS_VERSION"]
+    assert facts["triton"] is False
 
 
-def test_what_canns_python_parts_import_is_there(built: Built):
-    names = (
-        "attr Cython decorator sympy cffi yaml pathlib2 psutil google.protobuf scipy requests absl ml_dtypes tornado"
-    )
-    code = f"import importlib\nfor name in {names.split()!r}:\n    importlib.import_module(name)\nprint('all')"
-    assert built.python(code) == "all"
+def test_the_platform_and_our_plugin_import(ascend: Built, facts: dict[str, Any]):
+    assert (facts["platform"], facts["devices"]) == ("NPUPlatform", 0)
+    assert facts["model"].startswith("vlm_models.")
 
 
-def test_the_platform_and_our_plugin_import(ascend: Built):
-    code = (
-        "from vllm.platforms import current_platform\n"
-        "import torch, vllm_ascend\n"
-        "from vllm import ModelRegistry\n"
-        "from vllm.plugins import load_general_plugins\n"
-        "load_general_plugins()\n"
-        "entry = ModelRegistry.models['PaddleOCRVLForConditionalGeneration']\n"
-        "print(type(current_platform).__name__, torch.npu.device_count(), entry.module_name)\n"
-    )
-    words = ascend.python(code).split()
-    assert words[:2] == ["NPUPlatform", "0"] and words[2].startswith("vlm_models.")
+def test_the_wheel_is_for_this_chip(ascend: Built, facts: dict[str, Any]):
+    assert facts["device_type"] == DEVICE_TYPES[atlas.DEFAULT.key][ascend.stack.name]
 
 
 def test_vllm_serve_help(ascend: Built):
     assert "--max-model-len" in ascend.inside("vllm", "serve", "--help=max-model-len")
-
-
-def test_triton_is_not_there(ascend: Built):
-    assert ascend.python("import importlib.util; print(importlib.util.find_spec('triton'))") == "None"
 
 
 def test_the_entry_point_sources_cann_and_atb_for_a_user_without_power(ascend: Built, tmp_path: Path):
@@ -88,11 +70,6 @@ def test_without_a_die_it_ends_with_one_line(ascend: Built):
         "error: no /dev/davinci* is mounted; NPU_IDS must name dies of this node (npu-smi info); "
         "in Kubernetes the device plugin brings them (docs/kubernetes.md, Ascend)"
     ]
-
-
-def test_the_wheel_is_for_this_chip(ascend: Built):
-    code = "from vllm_ascend._build_info import __device_type__ as kind; print(kind)"
-    assert ascend.python(code) == DEVICE_TYPES[atlas.DEFAULT.key][ascend.stack.name]
 
 
 def test_the_image_holds_only_what_its_container_runs(ascend: Built):
