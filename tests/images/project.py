@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One compose project of the tests: calls of `docker`, states, processes seen from the host, a client."""
+"""One compose project of the tests: `docker` and scripts, states, processes seen from the host, a client."""
 
 from __future__ import annotations
 
@@ -30,19 +30,25 @@ class Project:
     env: dict[str, str]
     folder: Path = ROOT
 
-    def docker(self, *words: str, check: bool = True, timeout: float = 300) -> subprocess.CompletedProcess[str]:
-        """Run `docker WORDS`, stderr beside stdout; fails with its output unless `check` is false."""
-        result = subprocess.run(
-            ["docker", *words],
+    def run(
+        self, *words: str | Path, timeout: float = 1800, stderr: int = subprocess.PIPE, **settings: str
+    ) -> subprocess.CompletedProcess[str]:
+        """Run any command in the folder, as an operator of this project; `settings` win. Its status is the caller's."""
+        return subprocess.run(
+            words,
             cwd=self.folder,
-            env={**self.env, "COMPOSE_PROJECT_NAME": self.name},
+            env={**self.env, "COMPOSE_PROJECT_NAME": self.name, **settings},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
+            stderr=stderr,
             text=True,
             timeout=timeout,
             check=False,
         )
+
+    def docker(self, *words: str, check: bool = True, timeout: float = 300) -> subprocess.CompletedProcess[str]:
+        """Run `docker WORDS`, stderr beside stdout; fails with its output unless `check` is false."""
+        result = self.run("docker", *words, timeout=timeout, stderr=subprocess.STDOUT)
         assert not check or result.returncode == 0, f"docker {' '.join(words)}: {result.stdout[-3000:]}"
         return result
 

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import subprocess
 from pathlib import Path
 
 from tests.images.client import check_job
@@ -18,15 +17,7 @@ BACK_UP, RESTORE = CONTAINERS
 
 def run(bundle: Project, commands: str, backup: Path) -> None:
     """As pasted in the repository's root, but for the place of the backup."""
-    done = subprocess.run(
-        ["bash", "-euc", commands.replace("backup.tar", str(backup))],
-        cwd=ROOT,
-        env={**bundle.env, "COMPOSE_PROJECT_NAME": bundle.name},
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=900,
-    )
+    done = bundle.run("bash", "-euc", commands.replace("backup.tar", str(backup)))
     assert done.returncode == 0, done.stderr[-3000:]
 
 

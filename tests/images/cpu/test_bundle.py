@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import json
 import socket
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -17,10 +16,9 @@ from tests.images.archives import unpacked
 from tests.images.bill import check_bill
 from tests.images.contents import check_contents
 from tests.images.project import Project
-from tests.support.paths import ROOT
+from tests.support.paths import DATA
 from tests.support.texts import error_rate, found_text, true_text
 
-DATA = ROOT / "tests/data"
 # What the demo weights reach on this page, with room; tests/e2e has the limits of every page.
 ACCEPTED_ERROR = 0.03
 SERVICES = ("vlm", "parser")
@@ -35,15 +33,7 @@ def test_both_are_healthy(bundle: Project):
 def test_the_demo_script_parses_a_page_in_containers(bundle: Project, tmp_path: Path):
     """In those that run: `docker compose up` has made them, and nothing differs."""
     before = [bundle.container(service) for service in SERVICES]
-    env = {**bundle.env, "COMPOSE_PROJECT_NAME": bundle.name}
-    result = subprocess.run(
-        [ROOT / "scripts/run_demo.sh", "--mode", "docker", DATA / "report.png", "--out", tmp_path],
-        env=env,
-        capture_output=True,
-        text=True,
-        timeout=900,
-        check=False,
-    )
+    result = bundle.run("scripts/run_demo.sh", "--mode", "docker", DATA / "report.png", "--out", tmp_path)
     assert result.returncode == 0, result.stderr
     assert [bundle.container(service) for service in SERVICES] == before
     record = json.loads((tmp_path / "report.json").read_text())
@@ -57,7 +47,7 @@ def test_the_demo_script_parses_a_page_in_containers(bundle: Project, tmp_path: 
 
 def test_the_self_test_judges_by_its_tolerance(bundle: Project):
     """In bfloat16 some block differs from float32. The guide's commands run it with the usual tolerance."""
-    done = script(bundle, "selftest.sh", "--mode", "docker", "--json", "--tolerance", "0")
+    done = bundle.run("scripts/selftest.sh", "--mode", "docker", "--json", "--tolerance", "0")
     assert done.stdout, done.stderr
     verdict = json.loads(done.stdout)
     assert done.returncode == 1 and verdict["passed"] is False, verdict
@@ -66,16 +56,8 @@ def test_the_self_test_judges_by_its_tolerance(bundle: Project):
     assert [finding["passed"] for finding in verdict["findings"]][-1] is True, "the page is not judged by it"
 
 
-def script(bundle: Project, name: str, *words: str | Path, **settings: str) -> subprocess.CompletedProcess[str]:
-    """Run a script of the guide on the running bundle."""
-    env = {**bundle.env, "COMPOSE_PROJECT_NAME": bundle.name, **settings}
-    return subprocess.run(
-        [ROOT / "scripts" / name, *words], env=env, capture_output=True, text=True, timeout=1800, check=False
-    )
-
-
 def test_status_counts_what_really_runs(bundle: Project):
-    done = script(bundle, "status.sh", "--json")
+    done = bundle.run("scripts/status.sh", "--json")
     assert done.returncode == 0, done.stdout + done.stderr
     lines = {line["name"]: line for line in json.loads(done.stdout)}
     assert lines["replicas"]["text"] == "1 of 1 up" and "running, healthy" in lines["vlm"]["text"]
@@ -85,7 +67,7 @@ def test_status_counts_what_really_runs(bundle: Project):
 
 def test_the_support_bundle_of_a_real_engine(bundle: Project, tmp_path: Path):
     out, key = tmp_path / "support.tar.gz", "kY7-planted-key-in-plain"
-    done = script(bundle, "support_bundle.sh", "--out", out, PARSER_API_KEY=key)
+    done = bundle.run("scripts/support_bundle.sh", "--out", out, PARSER_API_KEY=key)
     assert done.returncode == 0, done.stderr
     files = unpacked(out)
     assert key not in "".join(files.values())

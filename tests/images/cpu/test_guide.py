@@ -47,20 +47,11 @@ class Reader:
 
     def run(self, commands: str, **settings: str) -> str:
         """What the commands print; each of them must succeed."""
-        env = {**self.project.env, "COMPOSE_PROJECT_NAME": self.project.name, "CURL_HOME": str(self._home), **settings}
         own = {" IMAGE ": f" {self.images['parser']} ", "scripts/acceptance.sh": "scripts/acceptance.sh --minutes 0.1"}
         for words, readers in own.items():
             commands = commands.replace(words, readers)
         with step(commands.strip().splitlines()[0][:100]):
-            done = subprocess.run(
-                ["bash", "-euo", "pipefail", "-c", commands],
-                cwd=self.checkout,
-                env=env,
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                text=True,
-                timeout=1500,
-            )
+            done = self.project.run("bash", "-euo", "pipefail", "-c", commands, CURL_HOME=str(self._home), **settings)
         assert done.returncode == 0, f"{commands}\n{done.stdout[-2000:]}\n{done.stderr[-3000:]}"
         return done.stdout
 
@@ -99,8 +90,7 @@ class Reader:
     def status(self, url: str) -> str:
         """HTTP status of a GET, `000` where nobody answers."""
         words = ["curl", "-s", "-o", "/dev/null", "-w", "%{http_code}", url]
-        env = {**self.project.env, "CURL_HOME": str(self._home)}
-        return subprocess.run(words, env=env, capture_output=True, text=True).stdout
+        return self.project.run(*words, CURL_HOME=str(self._home)).stdout
 
     def end_proxy(self) -> None:
         if self._proxy:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
 import threading
 import urllib.request
 from concurrent.futures import ThreadPoolExecutor
@@ -45,14 +44,7 @@ def readiness(bundle: Project) -> dict[str, Any]:
 
 def status_line(bundle: Project) -> dict[str, Any]:
     """The layout server's line of scripts/status.sh."""
-    done = subprocess.run(
-        [ROOT / "scripts/status.sh", "--json"],
-        env={**bundle.env, "COMPOSE_PROJECT_NAME": bundle.name},
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
+    done = bundle.run("scripts/status.sh", "--json")
     assert done.stdout, done.stderr
     return next(line for line in json.loads(done.stdout) if line["name"] == "layout")
 
@@ -122,13 +114,5 @@ def test_a_layout_server_that_is_killed_under_load_costs_no_page(bundle: Project
     bundle.wait_for(lambda: metrics(bundle)[f"{PAGES} server"] == served + 1, 60, "the page is counted")
     assert bundle.inspect("vlm")["RestartCount"] == restarts, "the container itself must not have ended"
     (command,) = blocks(ROOT / "docs/layout-server.md", "When it is away")
-    done = subprocess.run(
-        ["bash", "-euc", command],
-        cwd=ROOT,
-        env={**bundle.env, "COMPOSE_PROJECT_NAME": bundle.name},
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
+    done = bundle.run("bash", "-euc", command)
     assert "SIGKILL" in done.stdout and "layout model /models/" in done.stdout, done.stdout + done.stderr

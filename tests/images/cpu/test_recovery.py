@@ -8,7 +8,6 @@ import hashlib
 import json
 import os
 import signal
-import subprocess
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -17,7 +16,7 @@ import pytest
 
 from tests.images.client import check_job, check_letter
 from tests.images.project import Project
-from tests.support.paths import LETTER, ROOT
+from tests.support.paths import LETTER
 from tests.support.png_pdf import pdf_of
 
 API_SERVER = "vllm serve"
@@ -132,14 +131,7 @@ def bad_replica(two_replicas: Project) -> Iterator[Project]:
 
 def test_a_bad_replica_cannot_hide_behind_the_balancer(bad_replica: Project):
     """One of two replicas computes with changed weights; health, pages and metrics do not show it."""
-    done = subprocess.run(
-        [ROOT / "scripts/selftest.sh", "--mode", "docker", "--json"],
-        env={**bad_replica.env, "COMPOSE_PROJECT_NAME": bad_replica.name},
-        capture_output=True,
-        text=True,
-        timeout=900,
-        check=False,
-    )
+    done = bad_replica.run("scripts/selftest.sh", "--mode", "docker", "--json")
     assert done.returncode == 1, done.stdout + done.stderr
     findings = {finding["name"]: finding["passed"] for finding in json.loads(done.stdout)["findings"]}
     verdicts = [{passed for name, passed in findings.items() if name.startswith(f"replica {n},")} for n in (0, 1)]

@@ -24,15 +24,7 @@ def upgrade(bundle: Project, verb: str, status: int = 0) -> str:
     command = f"scripts/upgrade.sh {verb}"
     assert any(command in block for block in blocks(ROOT / "docs/run.md", "Upgrade by halves"))
     with step(command):
-        done = subprocess.run(
-            command.split(),
-            cwd=ROOT,
-            env={**bundle.env, "COMPOSE_PROJECT_NAME": bundle.name},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            timeout=1800,
-        )
+        done = bundle.run(*command.split(), stderr=subprocess.STDOUT)
     assert done.returncode == status, done.stdout[-3000:]
     return done.stdout
 
