@@ -15,6 +15,7 @@ import pytest
 import yaml
 
 from bundle.progress import say, step
+from tests.images.folders import demo_models
 from tests.images.project import READY_SECONDS, Project
 from tests.support.engine import daemon
 from tests.support.engine.opened import open_engine
@@ -104,16 +105,6 @@ def cpu_images(build_environment: dict[str, str], wheels: Path) -> dict[str, str
         size = int(project.docker("image", "inspect", "--format", "{{.Size}}", image).stdout)
         say(f"  {image}: {size / 1e9:.2f} GB")
     return images
-
-
-def demo_models(folder: Path) -> Path:
-    """A models folder with nothing but the demo weights, readable by the images' user."""
-    models = folder / "models"
-    shutil.copytree(ROOT / "models/demo", models / "demo")
-    for path in (folder, *folder.rglob("*")):
-        path.chmod(0o755 if path.is_dir() else 0o644)
-    # pytest's folders are closed to other users; a bind mount begins at `models` itself.
-    return models
 
 
 @pytest.fixture(scope="session")

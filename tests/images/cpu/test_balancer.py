@@ -80,30 +80,19 @@ class Balancer:
             balancer.of_replicas(balancer.TEMPLATE.read_text(), [replica.server_port for replica in self.replicas], 16)
         )
         folder.chmod(0o755)
-        project.docker(
-            "run",
-            "--detach",
-            "--name",
-            self._name,
-            "--network",
-            "host",
+        settings = {"VLM_HOST": "127.0.0.1", "VLM_PORT": self.port, "RUN_DIR": "/tmp", "METRICS_PORT": 9}
+        words = [word for name, value in settings.items() for word in ("--env", f"{name}={value}")]
+        words += [
             "--volume",
             f"{config}:/haproxy.cfg:ro",
-            "--env",
-            "VLM_HOST=127.0.0.1",
-            "--env",
-            f"VLM_PORT={self.port}",
-            "--env",
-            "RUN_DIR=/tmp",
-            "--env",
-            "METRICS_PORT=9",
             "--entrypoint",
             "haproxy",
             image,
             "-db",
             "-f",
             "/haproxy.cfg",
-        )
+        ]
+        project.docker("run", "--detach", "--name", self._name, "--network", "host", *words)
         wait_for(self.answers, 60)
 
     def answers(self) -> bool:

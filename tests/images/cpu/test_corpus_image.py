@@ -15,6 +15,7 @@ from bundle.compose import images
 from bundle_version import VERSION
 from tests.images.bill import check_bill
 from tests.images.conftest import stage
+from tests.images.folders import readable
 from tests.images.project import Project
 from tests.support.paths import DATA
 
@@ -28,8 +29,7 @@ def test_a_folder_is_parsed_in_a_container(bundle: Project, tmp_path: Path) -> N
     (folder / "in").mkdir(parents=True)
     shutil.copy(DATA / "letter.png", folder / "in")
     (folder / "out").mkdir()
-    for path in (folder, *folder.rglob("*")):
-        path.chmod(0o755 if path.is_dir() else 0o644)
+    for path in (readable(folder), *folder.rglob("*")):
         os.chown(path, USER, USER)
     env, bundle.env = bundle.env, bundle.env | {"CORPUS_DIR": str(folder)}
     try:

@@ -9,7 +9,7 @@ import re
 import subprocess
 from pathlib import Path
 
-from tests.images.checkout import copy_checkout
+from tests.images.folders import copy_checkout
 from tests.images.project import Project
 from tests.support import env_texts
 from tests.support.processes import free_port

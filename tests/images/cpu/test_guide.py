@@ -16,7 +16,7 @@ import pytest
 
 from bundle.progress import step
 from tests.images.archives import unpacked
-from tests.images.checkout import copy_checkout
+from tests.images.folders import copy_checkout
 from tests.images.project import Project
 from tests.support.docs import Block, all_blocks, blocks, guide
 from tests.support.engine import base_image

@@ -8,28 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from tests.images.conftest import demo_models
+from tests.images.folders import demo_models
 from tests.images.project import Project
 
 
-def run_vlm(project: Project, image: str, models: Path, *words: str) -> tuple[int, str]:
+def run_vlm(project: Project, image: str, models: Path) -> tuple[int, str]:
     """Exit status and output of the VLM image as compose would run it, with these models."""
-    result = project.docker(
-        "run",
-        "--rm",
-        "--read-only",
-        "--cap-drop",
-        "ALL",
-        "--tmpfs",
-        "/tmp",
-        "--tmpfs",
-        "/run/paddleocr-vl:mode=0700,uid=10001,gid=10001",
-        *words,
-        "--volume",
-        f"{models}:/models:ro",
-        image,
-        check=False,
-    )
+    held = ("--read-only", "--cap-drop", "ALL", "--tmpfs", "/tmp")
+    own = ("--tmpfs", "/run/paddleocr-vl:mode=0700,uid=10001,gid=10001", "--volume", f"{models}:/models:ro")
+    result = project.docker("run", "--rm", *held, *own, image, check=False)
     return result.returncode, result.stdout
 
 
@@ -58,22 +45,11 @@ def test_weights_without_a_manifest_are_remembered(project: Project, cpu_images:
     shutil.copytree(models / "demo/PaddleOCR-VL", models / "PaddleOCR-VL", ignore=shutil.ignore_patterns("SHA256SUMS"))
     volume = "paddleocr-vl-weights-state"
     state = ("--volume", f"{volume}:/var/lib/paddleocr-vl", "--entrypoint", "/opt/venv/vlm/bin/python")
-    image = cpu_images["vlm"]
     try:
 
         def check() -> tuple[int, str]:
-            result = project.docker(
-                "run",
-                "--rm",
-                *state,
-                "--volume",
-                f"{models}:/models:ro",
-                image,
-                "-m",
-                "vlm_server",
-                "--check",
-                check=False,
-            )
+            words = ("--volume", f"{models}:/models:ro", cpu_images["vlm"], "-m", "vlm_server", "--check")
+            result = project.docker("run", "--rm", *state, *words, check=False)
             return result.returncode, result.stdout
 
         status, output = check()

@@ -4,23 +4,21 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 
 import pytest
 
 from bundle_version import VERSION
 from tests.images.client import Client
 from tests.images.conftest import STACK, stage
+from tests.images.folders import weights_by_hand
 from tests.images.project import Project
 from tests.support import postgres as postgresql
 from tests.support import s3 as buckets
 from tests.support.cluster.cluster import Cluster
 from tests.support.kubernetes import rendered
 from tests.support.lent import lend
-from tests.support.paths import ROOT
 from tests.support.postgres import PostgresServer
 from tests.support.s3 import KEYS, S3Server
 
@@ -38,17 +36,6 @@ def postgres() -> Iterator[PostgresServer]:
 @pytest.fixture(scope="session")
 def s3() -> Iterator[S3Server]:
     yield from lend(S3Server, buckets.MISSING)
-
-
-def weights_by_hand(folder: Path) -> Path:
-    """What an operator without a network fills the claim `models` with: here the demo's weights, in the place of the
-    published ones."""
-    target = folder / "PaddleOCR-VL"
-    shutil.copytree(ROOT / "models/demo/PaddleOCR-VL", target)
-    shutil.copytree(ROOT / "models/demo/PP-DocLayoutV2", target / "PP-DocLayoutV2")
-    for path in (folder, *folder.rglob("*")):
-        path.chmod(0o755 if path.is_dir() else 0o644)
-    return folder
 
 
 @pytest.fixture(scope="session")

@@ -17,7 +17,8 @@ import pytest
 
 from bundle.progress import say
 from tests.images.client import Client, check_job, check_letter
-from tests.images.conftest import demo_models, stage
+from tests.images.conftest import stage
+from tests.images.folders import demo_models
 from tests.images.project import READY_SECONDS, Project
 from tests.support.cluster.service import ServiceProxy
 from tests.support.paths import LETTER

@@ -22,7 +22,7 @@ from chaos.bundle_project import Bundle, wait_until
 from chaos.faults import ACTIONS
 from chaos.faults.disk import ext4_file, free_bytes, small_disk
 from chaos.plan import Step
-from tests.images.conftest import demo_models
+from tests.images.folders import demo_models
 from tests.support.engine import base_image, daemon
 from tests.support.paths import ROOT
 from tests.support.processes import gone
