@@ -9,6 +9,7 @@ import os
 import signal
 import subprocess
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -31,13 +32,17 @@ class Project:
     folder: Path = ROOT
 
     def run(
-        self, *words: str | Path, timeout: float = 1800, stderr: int = subprocess.PIPE, **settings: str
+        self,
+        *words: str | Path,
+        settings: Mapping[str, str] | None = None,
+        timeout: float = 1800,
+        stderr: int = subprocess.PIPE,
     ) -> subprocess.CompletedProcess[str]:
         """Run any command in the folder, as an operator of this project; `settings` win. Its status is the caller's."""
         return subprocess.run(
             words,
             cwd=self.folder,
-            env={**self.env, "COMPOSE_PROJECT_NAME": self.name, **settings},
+            env={**self.env, "COMPOSE_PROJECT_NAME": self.name, **(settings or {})},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=stderr,

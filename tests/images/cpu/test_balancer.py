@@ -82,17 +82,8 @@ class Balancer:
         folder.chmod(0o755)
         settings = {"VLM_HOST": "127.0.0.1", "VLM_PORT": self.port, "RUN_DIR": "/tmp", "METRICS_PORT": 9}
         words = [word for name, value in settings.items() for word in ("--env", f"{name}={value}")]
-        words += [
-            "--volume",
-            f"{config}:/haproxy.cfg:ro",
-            "--entrypoint",
-            "haproxy",
-            image,
-            "-db",
-            "-f",
-            "/haproxy.cfg",
-        ]
-        project.docker("run", "--detach", "--name", self._name, "--network", "host", *words)
+        words += ["--network", "host", "--volume", f"{config}:/haproxy.cfg:ro", "--entrypoint", "haproxy"]
+        project.docker("run", "--detach", "--name", self._name, *words, image, "-db", "-f", "/haproxy.cfg")
         wait_for(self.answers, 60)
 
     def answers(self) -> bool:

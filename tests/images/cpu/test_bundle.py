@@ -67,7 +67,7 @@ def test_status_counts_what_really_runs(bundle: Project):
 
 def test_the_support_bundle_of_a_real_engine(bundle: Project, tmp_path: Path):
     out, key = tmp_path / "support.tar.gz", "kY7-planted-key-in-plain"
-    done = bundle.run("scripts/support_bundle.sh", "--out", out, PARSER_API_KEY=key)
+    done = bundle.run("scripts/support_bundle.sh", "--out", out, settings={"PARSER_API_KEY": key})
     assert done.returncode == 0, done.stderr
     files = unpacked(out)
     assert key not in "".join(files.values())

@@ -38,6 +38,7 @@ class Reader:
         self.project, self.checkout, self.images = project, checkout, images
         self._home = checkout.parent / "home"
         self._home.mkdir()
+        project.env["CURL_HOME"] = str(self._home)
         self._curl('noproxy = "*"', f'connect-to = "127.0.0.1:8080:127.0.0.1:{project.env["PARSER_PORT"]}"')
         self._proxy = ""
 
@@ -51,7 +52,7 @@ class Reader:
         for words, readers in own.items():
             commands = commands.replace(words, readers)
         with step(commands.strip().splitlines()[0][:100]):
-            done = self.project.run("bash", "-euo", "pipefail", "-c", commands, CURL_HOME=str(self._home), **settings)
+            done = self.project.run("bash", "-euo", "pipefail", "-c", commands, settings=settings)
         assert done.returncode == 0, f"{commands}\n{done.stdout[-2000:]}\n{done.stderr[-3000:]}"
         return done.stdout
 
@@ -90,7 +91,7 @@ class Reader:
     def status(self, url: str) -> str:
         """HTTP status of a GET, `000` where nobody answers."""
         words = ["curl", "-s", "-o", "/dev/null", "-w", "%{http_code}", url]
-        return self.project.run(*words, CURL_HOME=str(self._home)).stdout
+        return self.project.run(*words).stdout
 
     def end_proxy(self) -> None:
         if self._proxy:
