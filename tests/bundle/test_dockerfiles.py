@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from bundle.environments import environment
+from bundle.environments.environment import Environment
 from bundle.image_build import steps
 from tests.support.imports import imports as imports_of
 from tests.support.imports import module_name, module_of
@@ -104,6 +106,17 @@ def test_every_file_that_is_copied_is_in_the_context(name: str):
         for path in found:
             inside = any(path == one or one in path.parents or path in one.parents for one in allowed)
             assert inside, f"{source} is not in .dockerignore"
+
+
+def test_a_further_lock_goes_into_the_environment_that_is_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    calls: list[tuple[str, list[str]]] = []
+    monkeypatch.setattr(environment, "ENVS_DIR", tmp_path)
+    monkeypatch.setattr(steps, "pip", lambda made, what, arguments: calls.append((made.name, arguments)))
+    (tmp_path / "parser").mkdir()
+    steps.further(Environment("parser"), Environment("corpus"))
+    [(name, [verb, *_, file])] = calls
+    assert (name, verb) == ("corpus", "sync") and (tmp_path / "corpus").resolve() == tmp_path / "parser"
+    assert Path(file).read_text() == (ROOT / "config/requirements/corpus.txt").read_text()
 
 
 def test_every_user_can_read_what_a_hardened_checkout_had_for_its_owner(tmp_path: Path):
