@@ -1,9 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The process that drives a run: reaches the cluster and the VLM servers, lists the documents, runs, sums up."""
+"""The process that drives a run: reaches the cluster and the VLM servers, lists the documents, runs, sums up.
+
+Ray on this machine is started once there are documents to parse."""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import functools
 import json
 import os
@@ -52,22 +55,27 @@ def drive(options: Options) -> int:
     source, out = open_storage(options.source, "INPUT"), open_storage(options.out, "--out")
     _check(source, out)
     settings = _settings()
-    joined = cluster.joined(options.ray, options.cpus, dashboard=options.dashboard, lost=_lost)
-    with joined, engines.started(options.engines, options.patience_s) as own:
+    join = functools.partial(cluster.joined, options.ray, options.cpus, dashboard=options.dashboard, lost=_lost)
+    with contextlib.ExitStack() as held:
+        if options.ray or options.engines:
+            held.enter_context(join())
+        own = held.enter_context(engines.started(options.engines, options.patience_s))
         job = _job(options, source, out, settings, (*options.vlms, *own))
         todo = left_to_do(job, listed(source, job.made_with, _inside(source, out)), again=options.retry_failed)
         if not any(todo):
             raise UsageError(f"INPUT {options.source}: holds no document; expected PDFs and images")
-        counts = {"done": todo.done, "incomplete": len(todo.incomplete), "set aside": len(todo.aside)}
-        progress = Progress(len(todo.left), sum(one.size for one in todo.left), counts, terminal())
-        progress.say(
+        say(
             f"{plural(len(todo.left), 'document')} to parse, {todo.done} done earlier"
             + earlier(todo.incomplete, "incomplete", INCOMPLETE)
             + earlier(todo.aside, "set aside", ASIDE)
-            + f"; {ray.cluster_resources().get('CPU', 0):g} cores on {plural(len(ray.nodes()), 'node')}, "
-            + plural(len(job.vlms), "VLM server")
         )
+        if todo.left and not ray.is_initialized():  # Ray's own start takes seconds, which only documents are worth
+            held.enter_context(join())
+        counts = {"done": todo.done, "incomplete": len(todo.incomplete), "set aside": len(todo.aside)}
+        progress = Progress(len(todo.left), sum(one.size for one in todo.left), counts, terminal())
         if todo.left:
+            cores = f"{ray.cluster_resources().get('CPU', 0):g} cores on {plural(len(ray.nodes()), 'node')}"
+            progress.say(f"{cores}, {plural(len(job.vlms), 'VLM server')}")
             run(job, todo.left, progress)
         progress.say(progress.summary())
         out.put(f"{STATE}summary.json", json.dumps(_summary(progress, todo)).encode())

@@ -52,10 +52,17 @@ def test_the_command_line_and_its_defaults(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 @pytest.mark.parametrize(
-    "words",
-    ["--cpus -1", "--engines -1", "--threads 0", "--pages-per-part 0", "--vlm-url x:8000", "--formats epub"],
+    ("words", "told"),
+    [
+        ("--cpus -1", "expected 0 or more"),
+        ("--engines -1", "expected 0 or more"),
+        ("--threads 0", "expected at least 1"),
+        ("--pages-per-part 0", "expected at least 1"),
+        ("--vlm-url localhost:8000", "--vlm-url localhost:8000: expected"),
+        ("--formats md,epub", "'epub' is not known"),
+    ],
 )
-def test_a_command_line_that_cannot_be(words: str) -> None:
+def test_a_command_line_that_cannot_be(capsys: pytest.CaptureFixture[str], words: str, told: str) -> None:
     with pytest.raises(SystemExit) as ended:
         arguments.parse(["in", "--out", "out", *words.split()])
-    assert ended.value.code == 2
+    assert ended.value.code == 2 and told in capsys.readouterr().err
