@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Three parsers over one PostgreSQL and one data directory or bucket: ``kill -9`` of parsers, of PostgreSQL and of
-Swift at random moments, the way to moto's bucket cut, and each of them away. Processes, signals, PostgreSQL, the S3
-servers and files are real; the reading of a page is simulated, and the directory is a local one in place of a
-network's."""
+Swift at random moments, and each of them away. Processes, signals, PostgreSQL, Swift and files are real; the reading of
+a page is simulated, and the directory is a local one in place of a network's. What a parser asks of a bucket is cut on
+its way in test_bucket."""
 
 from __future__ import annotations
 
@@ -66,11 +66,10 @@ class Site:
         wait_for(lambda: len(self.asked(*jobs)) >= count, what=f"{count} pages")
 
 
-@pytest.fixture(scope="module", params=["directory", "bucket", "swift"])
+@pytest.fixture(scope="module", params=["directory", "swift"])
 def site(request, tmp_path_factory, postgres) -> Iterator[Site]:
     start = Start(tmp_path_factory.mktemp("site"))
-    server = {"directory": None, "bucket": "s3", "swift": "swift"}[request.param]
-    made = Site(start, postgres, request.getfixturevalue(server) if server else None)
+    made = Site(start, postgres, request.getfixturevalue("swift") if request.param == "swift" else None)
     for parser in made.parsers:
         parser.wait()
     yield made
@@ -179,34 +178,21 @@ def test_pictures_and_all_formats_of_a_result_come_from_whichever_parser_is_aske
             assert answer.status_code == 200 and answer.content, (form, answer.text)
 
 
-def test_a_bucket_without_a_shared_database_is_refused(site):
-    if site.s3 is None:
-        pytest.skip("these parsers share a directory")
-    alone = site.start.parser(**site.settings | {"PARSER_DATABASE_URL": ""})
-    assert alone.process.wait(60) == 2
-    assert "PARSER_STORAGE_URL" in alone.log.read_text() and "PARSER_DATABASE_URL" in alone.log.read_text()
-
-
 @pytest.mark.server
-def test_three_parsers_do_more_than_one(tmp_path, postgres, s3):
+def test_three_parsers_do_more_than_one(start, postgres, s3):
     # The VLM's time is what a page costs here: two cores would be the bound of three parsers otherwise.
     seconds = {}
+    site = Site(start, postgres, s3, parsers=1, delay_s=RATE_DELAY_S)
     for count in (1, 3):
-        folder = tmp_path / str(count)
-        folder.mkdir()
-        start = Start(folder)
-        try:
-            site = Site(start, postgres, s3, count, delay_s=RATE_DELAY_S)
-            for parser in site.parsers:
-                parser.wait()
-            began = time.monotonic()
-            jobs = [site.parsers[number % count].job(pdf(RATE_PAGES // 6)) for number in range(6)]
-            for job_id in jobs:
-                assert site.parsers[0].ended(job_id)["state"] == "done"
-            seconds[count] = time.monotonic() - began
-            assert set(site.asked(*jobs).values()) == {1}
-        finally:
-            start.end()
+        site.parsers += [site.parser() for _ in range(count - len(site.parsers))]
+        for parser in site.parsers:
+            parser.wait()
+        began = time.monotonic()
+        jobs = [site.parsers[number % count].job(pdf(RATE_PAGES // 6)) for number in range(6)]
+        for job_id in jobs:
+            assert site.parsers[0].ended(job_id)["state"] == "done"
+        seconds[count] = time.monotonic() - began
+        assert set(site.asked(*jobs).values()) == {1}
     print(
         f"{RATE_PAGES} pages: { ({count: round(RATE_PAGES / taken, 2) for count, taken in seconds.items()}) } pages/s"
     )

@@ -153,3 +153,8 @@ def test_a_mistyped_address_of_the_database_is_named_without_its_password(refuse
     words = refused_start(PARSER_DATABASE_URL=url, PARSER_DATA_DIR=str(tmp_path))
     assert "PARSER_DATABASE_URL" in words and "hunt" not in words
     assert len(words.splitlines()) == 1
+
+
+def test_a_bucket_without_a_shared_database_is_refused(refused_start, tmp_path):
+    words = refused_start(PARSER_STORAGE_URL="s3://a-bucket/site", PARSER_DATA_DIR=str(tmp_path))
+    assert "PARSER_STORAGE_URL: s3://a-bucket/site without PARSER_DATABASE_URL" in words

@@ -25,13 +25,11 @@ from typing import Any, cast
 
 from PIL import Image
 
-from docparser import server
 from docparser.contract.answers import NotedBlock, PageEntry, PrunedResult
 from docparser.contract.schemas import RestructureRequest
 from docparser.documents.page import DocumentLimits
 from docparser.documents.reader import DocumentReader
 from docparser.errors import Abandoned, InternalError
-from docparser.parsing import scheduler
 from docparser.vlm.client import Reply, VlmClient
 from docparser.vlm.repetition import TEXT
 from docparser.worker import process, sent_pages
@@ -149,6 +147,9 @@ process.MODULE = "tests.support.simulated_page_work"
 
 if __name__ == "__main__":
     if not sys.argv[1:]:
+        from docparser import server  # workers do without them
+        from docparser.parsing import scheduler
+
         if seconds := os.environ.get("SIMULATED_CANCEL_GRACE_S"):  # no setting, and longer than a test wants to wait
             scheduler.CANCEL_GRACE_S = float(seconds)
         sys.exit(server.main())
