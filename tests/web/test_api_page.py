@@ -12,38 +12,32 @@ from playwright.sync_api import expect
 from tests.web.pages import WAIT_MS
 
 
-def test_the_api_page_shows_the_interfaces_and_their_fields(site, service):
-    """The fixture ``site`` fails the test for a request to another host, and for anything that the policy blocks."""
-    page = site.open()
-    page.goto(f"{service.url}/docs")
-    paths = page.locator(".opblock-summary-path")
-    expect(paths.first).to_be_visible()
-    shown = {path.replace("\u200b", "") for path in paths.all_inner_texts()}
-    described = page.request.get(f"{service.url}/openapi.json").json()["paths"]
-    assert shown == set(described) and len(shown) >= 12
-    operation = page.locator(".opblock", has=page.locator("[data-path='/layout-parsing']"))
-    operation.locator("button.opblock-summary-control").click()
-    operation.get_by_text("Schema", exact=True).first.click()
-    expect(operation.get_by_text("layoutThreshold").first).to_be_visible()
-
-
-def test_with_keys_the_page_is_shown_and_authorize_sends_the_key(keyed):
-    """ "Try it out" works under the policy."""
+def test_the_api_page_shows_the_interfaces_and_authorize_sends_the_key(keyed):
+    """The page of a service with keys is shown without one. "Try it out" works under the policy."""
     site, parser = keyed
     page = site.open()
     page.goto(f"{parser.url}/docs")
-    operation = page.locator(".opblock", has=page.locator("[data-path='/usage']"))
-    operation.locator("button.opblock-summary-control").click()
-    operation.get_by_role("button", name="Try it out").click()
-    operation.get_by_role("button", name="Execute", exact=True).click()
-    answers = operation.locator(".live-responses-table")
+    paths = page.locator(".opblock-summary-path")
+    expect(paths.first).to_be_visible()
+    shown = {path.replace("\u200b", "") for path in paths.all_inner_texts()}
+    described = page.request.get(f"{parser.url}/openapi.json").json()["paths"]
+    assert shown == set(described) and len(shown) >= 12
+    parsing = page.locator(".opblock", has=page.locator("[data-path='/layout-parsing']"))
+    parsing.locator("button.opblock-summary-control").click()
+    parsing.get_by_text("Schema", exact=True).first.click()
+    expect(parsing.get_by_text("layoutThreshold").first).to_be_visible()
+    usage = page.locator(".opblock", has=page.locator("[data-path='/usage']"))
+    usage.locator("button.opblock-summary-control").click()
+    usage.get_by_role("button", name="Try it out").click()
+    usage.get_by_role("button", name="Execute", exact=True).click()
+    answers = usage.locator(".live-responses-table")
     expect(answers.get_by_text("A key is needed").first).to_be_visible()
     page.locator("button.authorize").first.click()
     dialog = page.locator(".dialog-ux")
     dialog.locator("input").first.fill("a-key")
     dialog.get_by_role("button", name=re.compile("^Apply|^Authorize")).first.click()
     dialog.get_by_role("button", name="Close").first.click()
-    operation.get_by_role("button", name="Execute", exact=True).click()
+    usage.get_by_role("button", name="Execute", exact=True).click()
     expect(answers.get_by_text('"reader"').first).to_be_visible()
     assert site.foreign == [] and [words for words in site.troubles if "401" not in words] == []
 
