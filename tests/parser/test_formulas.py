@@ -60,7 +60,7 @@ PIECES = ("$", "$$", "\\[", "\\]", "\\(", "\\)", "\\", "\n", "5", "x", "a b", "=
 def test_formulas_are_those_of_the_expressions():
     draw = random.Random(12)
     texts = ["".join(pieces) for length in range(4) for pieces in itertools.product(PIECES, repeat=length)]
-    texts += ["".join(draw.choices(PIECES, k=draw.randint(4, 40))) for _ in range(5_000)]
+    texts += ["".join(draw.choices(PIECES, k=draw.randint(4, 40))) for _ in range(2_000)]
     texts += ["$" + "x=" * 999 + end for end in ("$", "x$", "xx$", "xxx$")]
     for text in texts:
         expected = [(match.start(), match.end(), match[1] or match[2]) for match in DISPLAY.finditer(text)]
