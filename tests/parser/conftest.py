@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -71,13 +72,24 @@ class Switch:
         self._vlm.open()
 
 
-@pytest.fixture
-def own_vlm(service, vlm):
-    """The switch of the service's VLM, which is up again after the test."""
+def switched(vlm: SimulatedVlm) -> Iterator[Switch]:
+    """Its switch; it is up again afterwards."""
     switch = Switch(vlm)
     yield switch
     if vlm.closed:
         switch.up()
+
+
+@pytest.fixture
+def own_vlm(service, vlm):
+    """The switch of the service's VLM."""
+    yield from switched(vlm)
+
+
+@pytest.fixture
+def own_page_vlm(page_vlm):
+    """The same where page work is simulated."""
+    yield from switched(page_vlm)
 
 
 @pytest.fixture(scope="session")
@@ -121,7 +133,7 @@ def _guarded(tmp_path_factory, layout_model, _page_vlm):
 def guarded(_guarded, page_vlm):
     """A service with two keys and an audit log beside its own: `right` may read two pages, `any` what it wants. Its
     page work is simulated."""
-    return _guarded
+    return _guarded.wait()
 
 
 @pytest.fixture
@@ -146,8 +158,8 @@ def start_service(tmp_path, layout_model):
     """Starts further parsers, with other settings; they end with the test."""
     running = []
 
-    def start(wrapper: tuple[str, ...] = (), **env: str) -> ParserProcess:
-        running.append(ParserProcess(tmp_path, wrapper, **{"LAYOUT_MODEL_DIR": str(layout_model), **env}))
+    def start(**env: str) -> ParserProcess:
+        running.append(ParserProcess(tmp_path, **{"LAYOUT_MODEL_DIR": str(layout_model), **env}))
         return running[-1]
 
     yield start

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Processes end and disks fill up while several clients send documents: each document still gets its answer.
 
-A client that gets 503 or 429 sends its document again, as `Retry-After` says.
+A client that gets 503 or 429 sends its document again, as `Retry-After` says. Page work is simulated where neither
+blocks nor the layout model matter: scheduler, workers and the client of the VLM are the real ones.
 """
 
 from __future__ import annotations
@@ -46,7 +47,8 @@ class Clients:
     def _send(self, number: int) -> tuple[int, int]:
         status = 0
         for again in range(60):
-            response = self.service.parse(PAGE, visualize=False, logId=str(number))
+            body = {"file": PAGE, "visualize": False, "logId": str(number)}
+            response = self.service.client.post("/layout-parsing", json=body, headers={"Authorization": "Bearer any"})
             if response.status_code not in (429, 503):
                 assert response.json()["logId"] == str(number)
                 self.answered.add(number)
@@ -67,54 +69,54 @@ def beside(work):
         done.result()
 
 
-def test_the_vlm_ends_and_comes_back_under_load(service, vlm, own_vlm):
-    clients = Clients(service)
+def test_the_vlm_ends_and_comes_back_under_load(guarded, page_vlm, own_page_vlm):
+    clients = Clients(guarded)
 
     def restart():
-        wait_for(lambda: len(clients.answered) >= 3 and vlm.in_flight)
-        own_vlm.down()
+        wait_for(lambda: len(clients.answered) >= 3 and page_vlm.in_flight)
+        own_page_vlm.down()
         clients.told_to_wait.wait(WAIT_S)
-        own_vlm.up()
+        own_page_vlm.up()
 
-    vlm.delay_s = 0.5
+    page_vlm.delay_s = 1.5
     with beside(restart):
         answers = clients.send_all()
     assert [status for status, _ in answers] == [200] * DOCUMENTS
     assert any(again for _, again in answers), "the VLM was away for longer than the parser is patient"
 
 
-def test_a_short_absence_of_the_vlm_is_not_noticed(service, vlm, own_vlm):
-    clients = Clients(service)
+def test_a_short_absence_of_the_vlm_is_not_noticed(guarded, page_vlm, own_page_vlm):
+    clients = Clients(guarded)
 
     def restart():
-        wait_for(lambda: len(clients.answered) >= 3 and vlm.in_flight)
-        own_vlm.down()
+        wait_for(lambda: len(clients.answered) >= 3 and page_vlm.in_flight)
+        own_page_vlm.down()
         time.sleep(1.0)
-        own_vlm.up()
+        own_page_vlm.up()
 
-    vlm.delay_s = 0.5
+    page_vlm.delay_s = 1.5
     with beside(restart):
         answers = clients.send_all()
     assert answers == [(200, 0)] * DOCUMENTS
 
 
-def test_workers_are_killed_under_load(service, vlm):
+def test_workers_are_killed_under_load(guarded, page_vlm):
     """The second kill waits for the answers to the pages that the first one hit, because a page is given up when two
     workers die of it."""
-    clients = Clients(service)
+    clients = Clients(guarded)
     killed = []
 
     def kill():
         for _ in range(2):
-            wait_for(lambda: vlm.in_flight or len(clients.answered) == DOCUMENTS)
+            wait_for(lambda: page_vlm.in_flight or len(clients.answered) == DOCUMENTS)
             hit = set(range(DOCUMENTS)) - clients.answered
-            for worker in children(service.process.pid) if hit else ():
+            for worker in children(guarded.process.pid, b"simulated_page_work") if hit else ():
                 os.kill(worker, signal.SIGKILL)
                 killed.append(worker)
             hit = set(sorted(hit)[:CLIENTS])
             wait_for(partial(hit.issubset, clients.answered))
 
-    vlm.delay_s = 0.5
+    page_vlm.delay_s = 0.5
     with beside(kill):
         answers = clients.send_all()
     assert killed and answers == [(200, 0)] * DOCUMENTS
