@@ -20,18 +20,8 @@ from tests.support import damaged, samples
 JOBS = "/api/v2/ocr/jobs"
 # Where a request may go: every path of the OpenAPI description, and those that it leaves out. A test compares.
 PATHS = (
-    *(
-        "/layout-parsing",
-        "/restructure-pages",
-        "/parse",
-        "/health",
-        "/health/ready",
-        "/metrics",
-        "/usage",
-        "/capacity",
-        "/capabilities",
-        JOBS,
-    ),
+    *("/layout-parsing", "/restructure-pages", "/parse"),
+    *("/health", "/health/ready", "/metrics", "/usage", "/capacity", "/capabilities", JOBS),
     *("/v1/chat/completions", "/v1/models", "/v1/models/{model}"),
     *("/v1/convert/source", "/v1/convert/source/async", "/v1/convert/file", "/v1/convert/file/async"),
     *("/v1/status/poll/{task_id}", "/v1/result/{task_id}"),
@@ -53,35 +43,14 @@ HEADERS = (
     *("X-Forwarded-For", "X-Forwarded-Proto", "Forwarded", "Sec-Fetch-Site", "Upgrade", "X-HTTP-Method-Override"),
 )
 WORDS = (
-    "result.jsonl",
-    "1",
-    "0",
-    "md",
-    "zip",
-    "html",
-    "xlsx",
-    "pdf",
-    "purge=true",
-    "sha256",
-    "bytes=0-,5-,-1",
+    *("result.jsonl", "1", "0", "md", "zip", "html", "xlsx", "pdf", "purge=true", "sha256", "bytes=0-,5-,-1"),
     "..%2f..%2f",
 )
 FORMATS = ("md", "json", "html", "xlsx", "docx", "pdf", "chunks", "zip", "exe", "", "\0")
 VLM_WORDS = (
-    *(
-        "<fcel>",
-        "<lcel>",
-        "<ucel>",
-        "<xcel>",
-        "<nl>",
-        "<table>",
-        "<td rowspan=200 colspan=200>",
-        "\\[",
-        "\\(",
-        "$",
-        "$$",
-    ),
-    *("<script>", "![](//e)", "| a |\n|---|\n", "\n\n", "# ", "\\frac{", "{", "}", "<loc_1>", "|", "text ", "\x1b[0m"),
+    *("<fcel>", "<lcel>", "<ucel>", "<xcel>", "<nl>", "<table>", "<td rowspan=200 colspan=200>", "\\[", "\\(", "$"),
+    *("$$", "<script>", "![](//e)", "| a |\n|---|\n", "\n\n", "# ", "\\frac{", "{", "}", "<loc_1>", "|", "text "),
+    "\x1b[0m",
 )
 PAGE = samples.image(size=(240, 320))
 

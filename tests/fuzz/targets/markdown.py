@@ -17,53 +17,18 @@ from tests.fuzz.targets import formulas, tables
 from tests.fuzz.verdict import Broken
 
 WORDS = (
-    *(
-        "# ",
-        "- ",
-        "1. ",
-        "> ",
-        "```\n",
-        "`",
-        "**",
-        "_",
-        "~~",
-        "| a | b |\n|---|---|\n| 1 | 2 |\n",
-        "\n\n",
-        "\n",
-        "    ",
-    ),
-    *("[a](javascript:alert(1))", "![a](https://evil.example/x.png)", "[x]: data:text/html,", "![](imgs/a.jpg)"),
-    *("<script>alert(1)</script>", "<img src=x onerror=alert(1)>", '<img src="imgs/a.jpg">', "<svg onload=alert(1)>"),
-    *(
-        "<style>@import 'https://evil.example/a.css';</style>",
-        "<link rel=stylesheet href=//evil.example>",
-        "<base href=//e>",
-    ),
-    *(
-        '<meta http-equiv="refresh" content="0;url=https://evil.example">',
-        "<form action=//e><input>",
-        "<iframe src=//e>",
-    ),
-    *(
-        '<math><maction actiontype="statusline" xlink:href="javascript:alert(1)">',
-        "<mglyph src=//e>",
-        "<!--",
-        "-->",
-        "]]>",
-    ),
-    *(
-        '<p style="background:url(https://evil.example/a)">',
-        '<div align="center" style="text-align: center;">',
-        "&#x6a;",
-    ),
-    *('<a href="&#106;avascript:alert(1)">', "<a href='vbscript:x'>", "<details open ontoggle=alert(1)>", "<template>"),
-    *(
-        '" src="https://evil.example/q',
-        "' onclick='alert(1)",
-        '<noscript><p title="</noscript><img src=x>">',
-        "<plaintext>",
-    ),
-    *(*formulas.WORDS[:16], *tables.WORDS[:12]),
+    *("# ", "- ", "1. ", "> ", "```\n", "`", "**", "_", "~~", "| a | b |\n|---|---|\n| 1 | 2 |\n", "\n\n", "\n"),
+    *("    ", "[a](javascript:alert(1))", "![a](https://evil.example/x.png)", "[x]: data:text/html,"),
+    *("![](imgs/a.jpg)", "<script>alert(1)</script>", "<img src=x onerror=alert(1)>", '<img src="imgs/a.jpg">'),
+    *("<svg onload=alert(1)>", "<style>@import 'https://evil.example/a.css';</style>"),
+    *("<link rel=stylesheet href=//evil.example>", "<base href=//e>"),
+    *('<meta http-equiv="refresh" content="0;url=https://evil.example">', "<form action=//e><input>"),
+    *("<iframe src=//e>", '<math><maction actiontype="statusline" xlink:href="javascript:alert(1)">'),
+    *("<mglyph src=//e>", "<!--", "-->", "]]>", '<p style="background:url(https://evil.example/a)">'),
+    *('<div align="center" style="text-align: center;">', "&#x6a;", '<a href="&#106;avascript:alert(1)">'),
+    *("<a href='vbscript:x'>", "<details open ontoggle=alert(1)>", "<template>", '" src="https://evil.example/q'),
+    *("' onclick='alert(1)", '<noscript><p title="</noscript><img src=x>">', "<plaintext>", *formulas.WORDS[:16]),
+    *tables.WORDS[:12],
 )
 # Elements that load, run, send or navigate by themselves.
 FORBIDDEN = frozenset(

@@ -19,64 +19,19 @@ from tests.support.paths import DATA
 from tool_errors import UsageError
 
 YAML = (
-    *(
-        "default: a\n",
-        "models:\n",
-        "  a:\n",
-        "    served_name: x\n",
-        "    path: a/b\n",
-        "    demo: ~\n",
-        "    vllm:\n",
-        "\n",
-    ),
-    *(
-        "      - 1\n",
-        "# comment\n",
-        ": ",
-        "'",
-        '"',
-        "|\n",
-        ">-\n",
-        "&a",
-        "*a",
-        "!!str",
-        "<<:",
-        "{",
-        "}",
-        "[",
-        "]",
-        "---\n",
-    ),
-    *("  ", "yes", "null", "1.0", "2020-01-01", "? ", "\t", "%YAML 1.1\n", "path", "é: x\n", "\\u0041", "no: on\n"),
+    *("default: a\n", "models:\n", "  a:\n", "    served_name: x\n", "    path: a/b\n", "    demo: ~\n", "    vllm:\n"),
+    *("\n", "      - 1\n", "# comment\n", ": ", "'", '"', "|\n", ">-\n", "&a", "*a", "!!str", "<<:", "{", "}", "["),
+    *("]", "---\n", "  ", "yes", "null", "1.0", "2020-01-01", "? ", "\t", "%YAML 1.1\n", "path", "é: x\n", "\\u0041"),
+    "no: on\n",
 )
 ENV = ("A=1\n", "export ", "KEY=", "'", '"', "#", " # x", "\n", "=", "$A", "\\", "B='x' # y\n")
 METRICS = (
-    *(
-        "# TYPE a counter\n",
-        "# HELP a b\n",
-        "a_total 1\n",
-        'a{b="c"} 2\n',
-        'a{b="',
-        "\\",
-        "NaN",
-        "+Inf",
-        "1e9",
-        " ",
-        "\n",
-    ),
-    *("# TYPE a histogram\n", 'a_bucket{le="1"} 3\n', "a_created 1\n", "{", "}", "#", "-1", "# EOF\n", 'replica="0"'),
+    *("# TYPE a counter\n", "# HELP a b\n", "a_total 1\n", 'a{b="c"} 2\n', 'a{b="', "\\", "NaN", "+Inf", "1e9", " "),
+    *("\n", "# TYPE a histogram\n", 'a_bucket{le="1"} 3\n', "a_created 1\n", "{", "}", "#", "-1", "# EOF\n"),
+    'replica="0"',
 )
 NPU_SMI = (
-    "| ",
-    "+---+\n",
-    "| NPU   Name",
-    "| Chip  Phy-ID",
-    "Process id",
-    "910B1",
-    "Ascend910",
-    "OK",
-    "0 ",
-    "1 / 2 ",
+    *("| ", "+---+\n", "| NPU   Name", "| Chip  Phy-ID", "Process id", "910B1", "Ascend910", "OK", "0 ", "1 / 2 "),
     "|\n",
 )
 

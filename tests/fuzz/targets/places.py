@@ -27,29 +27,9 @@ from tests.fuzz.verdict import Broken
 
 LABELS = ("text", "table", "doc_title", "paragraph_title", "table_title", "chart", "vertical_text", "formula", "number")
 WORDS = (
-    *(
-        "word ",
-        "句子。",
-        "A. ",
-        "\n",
-        "## ",
-        "1.2 ",
-        *"\u7b2c\u7ae0\u4e00\u5341\u767e\u3001IVC.)",
-        "\u0301",
-        "\u202e",
-        "𠮷",
-        "\ud800",
-        "\x00",
-        "<b>",
-        "</td>",
-        "<img src=",
-    ),
-    *(
-        *formulas.WORDS[:16],
-        *tables.WORDS[:14],
-        "<tr><td>a</td><td>b</td></tr></table>",
-        "| a | b |\n|---|---|\n| 1 | 2 |\n",
-    ),
+    *("word ", "句子。", "A. ", "\n", "## ", "1.2 ", *"\u7b2c\u7ae0\u4e00\u5341\u767e\u3001IVC.)", "\u0301", "\u202e"),
+    *("𠮷", "\ud800", "\x00", "<b>", "</td>", "<img src=", *formulas.WORDS[:16], *tables.WORDS[:14]),
+    *("<tr><td>a</td><td>b</td></tr></table>", "| a | b |\n|---|---|\n| 1 | 2 |\n"),
 )
 SIDE = 60  # pixels of the page
 

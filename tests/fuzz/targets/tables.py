@@ -16,43 +16,14 @@ from tests.fuzz.choices import Choices
 from tests.fuzz.verdict import Broken
 
 WORDS = (
-    *(
-        "<table>",
-        "</table>",
-        "<tr>",
-        "</tr>",
-        "<td>",
-        "</td>",
-        "<th>",
-        "<br>",
-        "<td rowspan=200 colspan=200>",
-        "<tbody>",
-    ),
-    *(
-        '<td rowspan="2">',
-        '<td colspan="3">',
-        '<td rowspan="99999999999">',
-        '<td colspan="-1">',
-        "<td rowspan=²>",
-        "<td",
-    ),
-    *("=1+1", "@SUM(A1)", "12.50", "1,234", "007", "-0", "1e308", "9" * 400, "\x0b", "|", "|---|---|\n", "| a | b |\n"),
-    *("$x^2$", "&amp;", "&#0;", "&#xd800;", "<td><table><tr><td>", "#N/A", "<td rowspan=200>", "\n\n", "x"),
+    *("<table>", "</table>", "<tr>", "</tr>", "<td>", "</td>", "<th>", "<br>", "<td rowspan=200 colspan=200>"),
+    *("<tbody>", '<td rowspan="2">', '<td colspan="3">', '<td rowspan="99999999999">', '<td colspan="-1">'),
+    *("<td rowspan=²>", "<td", "=1+1", "@SUM(A1)", "12.50", "1,234", "007", "-0", "1e308", "9" * 400, "\x0b", "|"),
+    *("|---|---|\n", "| a | b |\n", "$x^2$", "&amp;", "&#0;", "&#xd800;", "<td><table><tr><td>", "#N/A"),
+    *("<td rowspan=200>", "\n\n", "x"),
 )
 OTSL = (
-    "<fcel>",
-    "<ecel>",
-    "<lcel>",
-    "<ucel>",
-    "<xcel>",
-    "<nl>",
-    "<ched>",
-    "<rhed>",
-    "<srow>",
-    "a",
-    "1",
-    "<b>",
-    "&",
+    *("<fcel>", "<ecel>", "<lcel>", "<ucel>", "<xcel>", "<nl>", "<ched>", "<rhed>", "<srow>", "a", "1", "<b>", "&"),
     " ",
 )
 MOST_CELLS = 200_000  # of all tables of one text: as many as LONGEST characters could ask for
