@@ -81,13 +81,19 @@ def start(tmp_path: Path):
     starter.end()
 
 
-@pytest.fixture(scope="module")
-def service(tmp_path_factory):
-    """``(parser, vlm)`` that the tests of a module share."""
+@pytest.fixture(scope="session")
+def _service(tmp_path_factory):
     starter = Start(tmp_path_factory.mktemp("service"))
     vlm = starter.vlm(0.05)
     yield starter.parser().wait(), vlm
     starter.end()
+
+
+@pytest.fixture(scope="module")
+def service(_service) -> tuple[JobsParser, VlmProcess]:
+    """``(parser, vlm)``, with nothing at work when a module begins."""
+    _service[0].wait_until_idle()
+    return _service
 
 
 @pytest.fixture
