@@ -125,7 +125,7 @@ class TestGo:
 
     @pytest.fixture(scope="class")
     def client(self, description: Path) -> Path:
-        """The compiled program. The compiler asks no registry, and keeps nothing for later."""
+        """The compiled program. The compiler asks no registry; what it made of Go's own library it keeps in .run."""
         folder = description.with_name("go")
         folder.mkdir()
         properties = "packageName=parser,enumClassPrefix=true,withGoMod=false"
@@ -137,7 +137,8 @@ class TestGo:
         assert "ERROR" not in said, said
         shutil.copy(SOURCES / "client.go", folder)
         (folder / "go.mod").write_text("module example\n\ngo 1.19\n")
-        own = {"GOCACHE": str(folder / "cache"), "GOPATH": str(folder / "path"), "GOPROXY": "off", "CGO_ENABLED": "0"}
+        own = {"GOCACHE": str(ROOT / ".run/go-cache"), "GOPATH": str(folder / "path")}
+        own |= {"GOPROXY": "off", "CGO_ENABLED": "0"}
         done("go", "build", "-o", "client", ".", cwd=folder, env=os.environ | own)
         return folder / "client"
 
