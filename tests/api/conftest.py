@@ -12,10 +12,12 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.callback_receiver import SECRET
 from tests.support.paths import ROOT, python_of
-from tests.support.processes import child_environment
+from tests.support.processes import child_environment, free_port
 
 KEY = "a-key-of-the-operator"
+CALLBACK_PORT = free_port()  # where a test may listen for what the guarded parser calls
 
 
 def without_proxies() -> dict[str, str]:
@@ -52,8 +54,14 @@ def parser_url(tmp_path_factory) -> Iterator[str]:
 
 @pytest.fixture(scope="session")
 def guarded_url(tmp_path_factory) -> Iterator[str]:
-    """A parser that asks for KEY."""
-    with running_parser(tmp_path_factory.mktemp("guarded"), KEY) as url:
+    """A parser that asks for KEY, and calls back at CALLBACK_PORT of this machine."""
+    settings = {
+        "PARSER_CALLBACK_HOSTS": f"127.0.0.1:{CALLBACK_PORT}",
+        "PARSER_CALLBACK_NETWORKS": "127.0.0.0/8",
+        "PARSER_CALLBACK_SECRETS": SECRET,
+    }
+    words = [f"{name}={value}" for name, value in settings.items()]
+    with running_parser(tmp_path_factory.mktemp("guarded"), KEY, *words) as url:
         yield url
 
 

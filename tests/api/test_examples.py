@@ -18,15 +18,13 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.api.conftest import KEY, running_parser, without_proxies
+from tests.api.conftest import CALLBACK_PORT, KEY, without_proxies
 from tests.support.callback_receiver import SECRET
 from tests.support.paths import ROOT
-from tests.support.processes import free_port
 from tests.support.simulated_http import JsonHandler, SimulatedServer
 from tests.support.system_packages import needs
 
 EXAMPLES = ROOT / "docs/examples"
-PORT = free_port()
 DROPPED = {"host", "connection", "content-length", "transfer-encoding", "accept-encoding"}
 
 
@@ -65,14 +63,8 @@ class Hurdles(SimulatedServer):
 
 
 @pytest.fixture(scope="module")
-def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    settings = {
-        "PARSER_CALLBACK_HOSTS": f"127.0.0.1:{PORT}",
-        "PARSER_CALLBACK_NETWORKS": "127.0.0.0/8",
-        "PARSER_CALLBACK_SECRETS": SECRET,
-    }
-    words = [f"{name}={value}" for name, value in settings.items()]
-    with running_parser(tmp_path_factory.mktemp("examples"), KEY, *words) as parser, Hurdles(parser) as hurdles:
+def url(guarded_url: str) -> Iterator[str]:
+    with Hurdles(guarded_url) as hurdles:
         yield f"http://127.0.0.1:{hurdles.port}"
 
 
@@ -118,7 +110,7 @@ def check(command: list[str], url: str, extra: dict[str, str], cwd: Path) -> Non
 
 @pytest.mark.parametrize("told", [False, True])
 def test_python(url: str, folder: Path, tmp_path: Path, told: bool):
-    words = ["--listen", str(PORT)] if told else []
+    words = ["--listen", str(CALLBACK_PORT)] if told else []
     command = [sys.executable, str(EXAMPLES / "many_documents.py"), str(folder), "parsed", "--url", url, *words]
     check(command, url, {"CALLBACK_SECRET": SECRET} if told else {}, tmp_path)
 
@@ -132,7 +124,7 @@ def test_typescript(url: str, folder: Path, installed: Path, tmp_path: Path):
         ["node", "node_modules/typescript/bin/tsc", *options, "many_documents.ts"], cwd=installed, check=True
     )
     command = ["node", str(installed / "many_documents.js"), str(folder), "parsed", url]
-    check(command, url, {"CALLBACK_SECRET": SECRET, "LISTEN": str(PORT)}, tmp_path)
+    check(command, url, {"CALLBACK_SECRET": SECRET, "LISTEN": str(CALLBACK_PORT)}, tmp_path)
 
 
 class Slow:
