@@ -12,15 +12,14 @@ import hashlib
 import sys
 from pathlib import Path
 
-from tests.support.parser_process import LIMITS, REAL, SIMULATED_WORK, running_service
-from tests.support.simulated_layout import build
+from tests.support.parser_process import LIMITS, REAL, SIMULATED_WORK, running_service, simulated_layout
 from tests.support.simulated_vlm import SimulatedVlm, prompt_of
 from tests.support.weights import make_layout_files
 
 
 def main(folder: Path, key: str = "", *more: str) -> None:
     layout = folder / "PP-DocLayoutV2"
-    (make_layout_files if key else build)(layout)
+    (make_layout_files if key else simulated_layout)(layout)
     vlm = SimulatedVlm()
     settings = {
         "VLM_URL": vlm.url,

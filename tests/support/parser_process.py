@@ -7,8 +7,11 @@ It runs in the environment `parser`. Tests in other environments can start it as
 from __future__ import annotations
 
 import contextlib
+import hashlib
+import shutil
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -16,7 +19,7 @@ from typing import Self
 
 import httpx
 
-from tests.support.paths import python_of
+from tests.support.paths import ROOT, python_of
 from tests.support.processes import Process, child_environment, free_port
 from tests.support.wait import WAIT_S
 
@@ -145,14 +148,27 @@ class ParserProcess(Process):
 
 
 def simulated_layout(folder: Path) -> Path:
-    """The simulated layout model, built in ``folder``, whose name tells which. Paddle, which builds it, stays out of
-    this process."""
-    command = [PYTHON, "-m", "tests.support.simulated_layout", str(folder)]
-    built = subprocess.run(
-        command, env=child_environment(), capture_output=True, text=True, timeout=WAIT_S, check=False
+    """The simulated layout model in ``folder``, whose name tells which. It is built once for what it is made of, by
+    Paddle in a process of its own, and kept in .run."""
+    made_of = (
+        "tests/support/simulated_layout.py",
+        "workshop/demo_training/pages/labels.py",
+        "config/requirements/parser.txt",
     )
-    assert built.returncode == 0, built.stderr
-    return folder
+    key = hashlib.sha256(b"".join((ROOT / name).read_bytes() for name in made_of)).hexdigest()[:16]
+    kept = ROOT / ".run/simulated-layout" / key / folder.name
+    if not kept.exists():
+        kept.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=kept.parent) as place:
+            fresh = Path(place, folder.name)
+            command = [PYTHON, "-m", "tests.support.simulated_layout", str(fresh)]
+            built = subprocess.run(
+                command, env=child_environment(), capture_output=True, text=True, timeout=WAIT_S, check=False
+            )
+            assert built.returncode == 0, built.stderr
+            with contextlib.suppress(OSError):  # another lane was faster
+                fresh.rename(kept)
+    return Path(shutil.copytree(kept, folder))
 
 
 @contextlib.contextmanager
