@@ -1,11 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Coverage-guided fuzzing of one family of targets: `python -m tests.fuzz.campaign FAMILY --seconds N --out FOLDER`.
+"""Coverage-guided fuzzing of families of targets: `python -m tests.fuzz.campaign FAMILY ... --seconds N --out FOLDER`.
 
-One `--seed` tries the same inputs in the same order (with PYTHONHASHSEED set), so far as its seconds reach.
+What guides the search is imported once, which takes longer than many a search. Each family then has a process of its
+own, forked from there, two at a time; its words go to FOLDER/FAMILY/log. One `--seed` tries the same inputs in the same
+order (with PYTHONHASHSEED set), so far as its seconds reach.
 
 Runs with the parser's Python, beside which the environment `fuzz` brings atheris (libFuzzer for Python). A finding does
-not end it: the smallest input that was reached goes to FOLDER/findings, and the search goes on. Exit status 1 says that
-there are findings. A crash or a hang inside native code ends the process; libFuzzer then leaves the input in FOLDER.
+not end a search: the smallest input that was reached goes to `findings` in the family's folder, and the search goes on.
+A crash or a hang inside native code ends the process; libFuzzer then leaves the input in that folder. A line for each
+family says how its process ended: 0, or 1 for findings.
 """
 
 from __future__ import annotations
@@ -17,6 +20,7 @@ import os
 import sys
 import time
 from pathlib import Path
+from typing import NoReturn
 
 # Code whose branches guide the search: ours, and the libraries in Python that read what strangers send.
 GUIDING = (
@@ -26,6 +30,7 @@ GUIDING = (
 )
 LONGEST_INPUT = 4096  # bytes
 HANG_SECONDS = 120  # of the clock, for code that does not look at signals
+SIDE_BY_SIDE = 2
 
 
 class Recorder:
@@ -59,31 +64,25 @@ class Recorder:
         return len(self._seen)
 
 
-def main(words: list[str]) -> int:
-    parser = argparse.ArgumentParser(prog="tests.fuzz.campaign", description=__doc__.splitlines()[0])
-    parser.add_argument("family")
-    parser.add_argument("--seconds", type=float, default=60)
-    parser.add_argument("--inputs", type=int, default=0, help="end after so many; 0: the seconds alone end it")
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--out", type=Path, required=True)
-    options = parser.parse_args(words)
-
+def search(family: str, seeds: list[bytes], out: Path, options: argparse.Namespace) -> NoReturn:
+    """Ends the process with status 1 if there are findings, else with 0."""
     import atheris
 
-    with atheris.instrument_imports(include=list(GUIDING), enable_loader_override=False):
-        from tests.fuzz import targets, verdict
+    from tests.fuzz import verdict
 
-        seeds = targets.load(options.family).seeds()
-    corpus = options.out / "corpus"
+    corpus = out / "corpus"
     corpus.mkdir(parents=True, exist_ok=True)
     for number, seed in enumerate(seeds):
         (corpus / f"seed-{number:03}").write_bytes(seed)
-    recorder = Recorder(options.family, options.out)
+    log = os.open(out / "log", os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+    for stream in (1, 2):
+        os.dup2(log, stream)
+    recorder = Recorder(family, out)
     ends = time.monotonic() + options.seconds
 
     def one(data: bytes) -> None:
         if time.monotonic() >= ends or 0 < options.inputs <= recorder.inputs:
-            summary = {"family": options.family, "inputs": recorder.inputs, "findings": recorder.findings}
+            summary = {"family": family, "inputs": recorder.inputs, "findings": recorder.findings}
             print(json.dumps(summary), flush=True)
             os._exit(1 if recorder.findings else 0)  # libFuzzer would take an exit for a crash
         verdict.limit_memory()  # from here: in an hour what the fuzzer itself keeps would reach a limit set once
@@ -93,9 +92,39 @@ def main(words: list[str]) -> int:
     # slow by the clock say nothing on a busy machine.
     flags = [f"-max_len={LONGEST_INPUT}", "-len_control=20", f"-seed={options.seed}", "-rss_limit_mb=0"]
     flags += [f"-timeout={HANG_SECONDS}", f"-report_slow_units={HANG_SECONDS}"]
-    atheris.Setup([sys.argv[0], *flags, f"-artifact_prefix={options.out}/native-", str(corpus)], one)
+    atheris.Setup([sys.argv[0], *flags, f"-artifact_prefix={out}/native-", str(corpus)], one)
     atheris.Fuzz()
-    return 2  # not reached
+    raise AssertionError("libFuzzer ends the process")
+
+
+def main(words: list[str]) -> int:
+    parser = argparse.ArgumentParser(prog="tests.fuzz.campaign", description=__doc__.splitlines()[0])
+    parser.add_argument("families", nargs="+", metavar="FAMILY")
+    parser.add_argument("--seconds", type=float, default=60)
+    parser.add_argument("--inputs", type=int, default=0, help="end after so many; 0: the seconds alone end it")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--out", type=Path, required=True)
+    options = parser.parse_args(words)
+
+    import atheris
+
+    with atheris.instrument_imports(include=list(GUIDING), enable_loader_override=False):
+        from tests.fuzz import targets
+
+        seeds = {family: targets.load(family).seeds() for family in options.families}
+    waiting, running, worst = list(options.families), dict[int, str](), 0
+    while waiting or running:
+        if waiting and len(running) < SIDE_BY_SIDE:
+            family = waiting.pop(0)
+            if child := os.fork():
+                running[child] = family
+                continue
+            search(family, seeds[family], options.out / family, options)
+        child, status = os.wait()
+        code = os.waitstatus_to_exitcode(status)
+        print(json.dumps({"family": running.pop(child), "status": code}), flush=True)
+        worst = worst or code
+    return worst
 
 
 if __name__ == "__main__":
