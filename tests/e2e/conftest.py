@@ -40,6 +40,6 @@ def local(traces: OtlpReceiver, tmp_path_factory: pytest.TempPathFactory) -> Ite
 @pytest.fixture(scope="session")
 def handbook(local: LocalMode) -> subprocess.CompletedProcess[str]:
     """The call that reads the PDF of three pages, once for all tests; its files lie in the folder `pdf`."""
-    done = local.call(str(DATA / "handbook.pdf"), "--out", "pdf")
+    done = local.call(str(DATA / "handbook.pdf"), "--out", "pdf", timeout=300)
     assert done.returncode == 0, done.stderr
     return done
