@@ -17,7 +17,6 @@ from tests.support.paths import ROOT, python_of
 from tests.support.processes import child_environment, free_port
 
 KEY = "a-key-of-the-operator"
-CALLBACK_PORT = free_port()  # where a test may listen for what the guarded parser calls
 
 
 def without_proxies() -> dict[str, str]:
@@ -53,10 +52,16 @@ def parser_url(tmp_path_factory) -> Iterator[str]:
 
 
 @pytest.fixture(scope="session")
-def guarded_url(tmp_path_factory) -> Iterator[str]:
-    """A parser that asks for KEY, and calls back at CALLBACK_PORT of this machine."""
+def callback_port() -> int:
+    """Where a test may listen for what the parser of ``guarded_url`` calls."""
+    return free_port()
+
+
+@pytest.fixture(scope="session")
+def guarded_url(tmp_path_factory, callback_port: int) -> Iterator[str]:
+    """A parser that asks for KEY, and calls back at ``callback_port``."""
     settings = {
-        "PARSER_CALLBACK_HOSTS": f"127.0.0.1:{CALLBACK_PORT}",
+        "PARSER_CALLBACK_HOSTS": f"127.0.0.1:{callback_port}",
         "PARSER_CALLBACK_NETWORKS": "127.0.0.0/8",
         "PARSER_CALLBACK_SECRETS": SECRET,
     }

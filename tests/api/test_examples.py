@@ -18,7 +18,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.api.conftest import CALLBACK_PORT, KEY, without_proxies
+from tests.api.conftest import KEY, without_proxies
 from tests.support.callback_receiver import SECRET
 from tests.support.paths import ROOT
 from tests.support.simulated_http import JsonHandler, SimulatedServer
@@ -109,22 +109,22 @@ def check(command: list[str], url: str, extra: dict[str, str], cwd: Path) -> Non
 
 
 @pytest.mark.parametrize("told", [False, True])
-def test_python(url: str, folder: Path, tmp_path: Path, told: bool):
-    words = ["--listen", str(CALLBACK_PORT)] if told else []
+def test_python(url: str, callback_port: int, folder: Path, tmp_path: Path, told: bool):
+    words = ["--listen", str(callback_port)] if told else []
     command = [sys.executable, str(EXAMPLES / "many_documents.py"), str(folder), "parsed", "--url", url, *words]
     check(command, url, {"CALLBACK_SECRET": SECRET} if told else {}, tmp_path)
 
 
 @pytest.mark.long
 @needs("nodejs", "npm")
-def test_typescript(url: str, folder: Path, installed: Path, tmp_path: Path):
+def test_typescript(url: str, callback_port: int, folder: Path, installed: Path, tmp_path: Path):
     shutil.copy(EXAMPLES / "many_documents.ts", installed)
     options = ["--strict", "--target", "es2022", "--module", "nodenext", "--types", "node"]
     subprocess.run(
         ["node", "node_modules/typescript/bin/tsc", *options, "many_documents.ts"], cwd=installed, check=True
     )
     command = ["node", str(installed / "many_documents.js"), str(folder), "parsed", url]
-    check(command, url, {"CALLBACK_SECRET": SECRET, "LISTEN": str(CALLBACK_PORT)}, tmp_path)
+    check(command, url, {"CALLBACK_SECRET": SECRET, "LISTEN": str(callback_port)}, tmp_path)
 
 
 class Slow:
