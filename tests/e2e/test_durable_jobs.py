@@ -63,12 +63,15 @@ def check_equal(texts: list[str], direct: list[str]) -> None:
         assert distance(found, expected) <= 0.01 * len(expected), f"{found}\n\n{expected}"
 
 
-@pytest.mark.usefixtures("handbook")
 @pytest.mark.parametrize(
     ("name", "direct"), [("report.png", "first"), pytest.param("handbook.pdf", "pdf", marks=pytest.mark.long)]
 )
-def test_the_client_gets_what_layout_parsing_gives(local: LocalMode, tmp_path: Path, name: str, direct: str):
+def test_the_client_gets_what_layout_parsing_gives(
+    local: LocalMode, tmp_path: Path, request: pytest.FixtureRequest, name: str, direct: str
+):
     """Pictures are saved."""
+    if direct == "pdf":
+        request.getfixturevalue("handbook")
     command: list[str | Path] = [
         ENVIRONMENT / "python",
         Path(__file__).with_name("job_client.py"),

@@ -137,7 +137,8 @@ def bundle(
 
 @pytest.fixture(scope="session")
 def two_replicas(bundle: Project) -> Project:
-    """The same bundle with two replicas and a watchdog that is in a hurry, without the layout server."""
+    """The same bundle with two replicas and a watchdog that is in a hurry. The layout server is gone
+    from then on: tests of it come before."""
     bundle.env |= {"VLM_REPLICAS": "2", "WATCHDOG_INTERVAL_S": "3", "WATCHDOG_TIMEOUT_S": "10", "LAYOUT_SERVER": ""}
     bundle.compose("up", "--detach", "--no-build", "--wait", "--wait-timeout", "1200", timeout=1300)
     bundle.wait_for(lambda: bundle.replicas_up() == 2, READY_SECONDS, "both replicas answer")

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import http.client
 import json
 import os
 import signal
@@ -137,7 +138,7 @@ class Project:
         """Whether the parser says that it can parse."""
         try:
             return bool(self.client.call("/health/ready", timeout=10))
-        except OSError:
+        except (OSError, http.client.HTTPException):  # nobody, or one who ends amid the answer
             return False
 
     def wait_ready(self, seconds: float = READY_SECONDS) -> None:

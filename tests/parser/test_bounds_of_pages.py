@@ -36,7 +36,7 @@ def bounded(tmp_path_factory, layout_model, _vlm):
     settings = {
         "PARSER_CHILD_MEMORY_MIB": "256",
         "PARSER_CHILD_CPU_S": "4",
-        "PARSER_RENDER_TIMEOUT_S": "1.5",
+        "PARSER_RENDER_TIMEOUT_S": "3",
         "PARSER_PAGES_IN_FLIGHT": "4",
     }
     folder = tmp_path_factory.mktemp("bounded")

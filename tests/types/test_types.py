@@ -15,6 +15,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.imports import imports, module_name
+
 ROOT = Path(__file__).resolve().parents[2]
 ENVIRONMENTS = Path(os.environ.get("ENVS_DIR") or ROOT / ".venvs")
 # Folders that modules are imported from.
@@ -125,7 +127,6 @@ FILES = subprocess.run(
     ["git", "ls-files", "-co", "--exclude-standard", "*.py"], cwd=ROOT, capture_output=True, text=True, check=True
 ).stdout.split()
 MARK = "# type" + ": ignore"  # in two parts: the search below reads this file, too
-IMPORT = re.compile(r"^\s*(?:from|import)\s+([\w.]+)", re.MULTILINE)
 IGNORE = re.compile(MARK + r"(?P<code>\[[a-z-]+(, [a-z-]+)*\])?(?P<reason>\s+#\s*\w.*)?")
 
 
@@ -190,9 +191,9 @@ def test_no_file_names_what_is_not_read() -> None:
         return next((follow[pattern] for pattern in patterns if pattern in follow), "") != "skip"
 
     assert is_read("transformers.models.auto.x") and not is_read("transformers.models.x") and is_read("torch.fx")
-    named = {module: file for file in FILES for module in IMPORT.findall((ROOT / file).read_text(encoding="utf-8"))}
+    named = {name: file for file in FILES for name in imports(ROOT / file, module_name(Path(file)))}
     skipped = {module: file for module, file in named.items() if not is_read(module)}
-    assert not skipped, f"take these modules out of what mypy.ini skips: {skipped}"
+    assert not skipped, f"take these names out of what mypy.ini skips: {skipped}"
 
 
 def test_every_ignore_names_its_error_and_says_why() -> None:

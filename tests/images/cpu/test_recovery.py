@@ -20,6 +20,7 @@ from tests.support.paths import LETTER
 from tests.support.png_pdf import pdf_of
 
 API_SERVER = "vllm serve"
+PAGES = 8  # of a job: enough that some are left when the VLM goes
 
 
 def check_parses(bundle: Project) -> None:
@@ -59,10 +60,13 @@ def test_a_container_whose_init_is_killed_comes_back(bundle: Project):
 
 def test_a_vlm_that_is_made_anew_fails_no_page(bundle: Project, request: pytest.FixtureRequest):
     """The fixture changes settings of it in the middle of a job, so that `docker compose up` replaces the container."""
-    job = bundle.client.submit(pdf_of(LETTER.read_bytes(), 3))
+    before = bundle.container("vlm")
+    job = bundle.client.submit(pdf_of(LETTER.read_bytes(), PAGES))
     bundle.client.wait_for_pages(job, 1)
+    assert bundle.client.job(job)["state"] == "running", "pages are left"
     request.getfixturevalue("two_replicas")
-    check_job(bundle.client, job, 3)
+    assert bundle.container("vlm") != before
+    check_job(bundle.client, job, PAGES)
 
 
 def test_cores_are_shared_out(two_replicas: Project):

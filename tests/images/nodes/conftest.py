@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 import subprocess
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 
 import pytest
 
@@ -102,7 +103,7 @@ def queue_secret(cluster: Cluster, postgres: PostgresServer, s3: S3Server) -> di
 
 
 @pytest.fixture(scope="session")
-def corpus_image(build_environment: dict[str, str], project: Project) -> str:
+def corpus_image(build_environment: dict[str, str], wheels: Path, project: Project) -> str:
     env = build_environment | {"CORPUS_DIR": os.devnull}
     with stage("building the image of corpus"):
         Project(project.name, env).compose("--profile", "corpus", "build", "corpus", timeout=2400)

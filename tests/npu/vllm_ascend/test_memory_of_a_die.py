@@ -7,6 +7,7 @@ engine's configuration from our launcher, and vLLM's refusal of a cache without 
 
 from __future__ import annotations
 
+import copy
 import functools
 import importlib
 import sys
@@ -74,11 +75,11 @@ def start(platform, engine_config, monkeypatch: pytest.MonkeyPatch):
     module, _, name = WORKER.rpartition(".")
     worker = importlib.import_module(module)
     kind: Any = getattr(worker, name)
-    # Most of a start's time; the worker only reads it.
+    # Most of a start's time; each start has a copy, which it may change.
     config_for = functools.cache(lambda replicas: engine_config(VLM_REPLICAS_PER_DIE=str(replicas)))
 
     def run(die: Die, replica: int, replicas: int, share: float | None = None) -> int:
-        config = config_for(replicas)
+        config = copy.deepcopy(config_for(replicas))
         cache: Any = config.cache_config
         if share is not None:
             cache.gpu_memory_utilization = share
