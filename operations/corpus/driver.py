@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The process that drives a run: reaches the cluster and the VLM servers, lists the documents, runs, sums up.
 
-Ray on this machine is started once there are documents to parse."""
+Ray on this machine is started once there are documents to parse, unless it has to start servers (`--engines`)."""
 
 from __future__ import annotations
 

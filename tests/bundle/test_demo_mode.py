@@ -124,15 +124,15 @@ def test_a_call_that_started_nothing_takes_nothing_down(monkeypatch: pytest.Monk
 class SimulatedEngine:
     """What takes the place of project.call: an engine with these services running, and images or none."""
 
-    def __init__(self, *running: str, images: bool = True) -> None:
-        self.states, self.images = dict.fromkeys(running, "running"), images
+    def __init__(self, *running: str, images: bool = True, refuses: str = "") -> None:
+        self.states, self.images, self.refuses = dict.fromkeys(running, "running"), images, refuses
         self.calls: list[str] = []
 
     def __call__(
         self, *words: str, timeout: float | None, settings: Mapping[str, str] | None = None, show: bool = False
     ) -> subprocess.CompletedProcess[str]:
         command = words[2:] if words[1] == "compose" else words[1:]
-        said, status = "", 0
+        said, status, error = "", 0, ""
         if command[0] == "ps":
             rows = ({"Service": name, "ID": f"id-{name}", "State": state} for name, state in self.states.items())
             said = "".join(json.dumps(row) + "\n" for row in rows)
@@ -145,16 +145,19 @@ class SimulatedEngine:
         elif command[0] == "up":
             assert "--no-start" in command and "--no-deps" not in command
             self.states = {"vlm": "created", "parser": "created"} | self.states
+        elif command[0] == "start" and self.refuses in command:
+            status, error = 1, f"Error response from daemon: {TAKEN}\nfailed to start containers: {self.refuses}\n"
         elif command[0] == "start":
-            self.states |= {name.removeprefix("id-"): "running" for name in command[1:]}
+            self.states[command[1].removeprefix("id-")] = "running"
         if command[0] in ("build", "up", "start", "rm", "down"):
             assert timeout is None and show is (command[0] in ("build", "up")), "people see what takes long"
             assert command[0] == "start" or (settings and settings["HARDWARE"] == "cpu")
             self.calls.append(" ".join(word for word in command if not word.startswith("--")))
-        return subprocess.CompletedProcess(words, status, said, "")
+        return subprocess.CompletedProcess(words, status, said, error)
 
 
-STARTED = ["up vlm parser", "start id-vlm id-parser"]
+TAKEN = "driver failed programming external connectivity: port is already allocated"
+STARTED = ["up vlm parser", "start id-vlm", "start id-parser"]
 
 
 @pytest.mark.parametrize(
@@ -178,3 +181,11 @@ def test_undo_ends_what_the_call_started_and_nothing_else(
     assert engine.states == {"vlm": "running", "parser": "running"}
     containers.undo()
     assert engine.calls == started + undone
+
+
+def test_the_cause_is_told_where_a_container_does_not_start(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(containers_module, "VALUES", {"HARDWARE": "cpu"})
+    engine = SimulatedEngine(refuses="id-parser")
+    monkeypatch.setattr(project, "call", engine)
+    with pytest.raises(ServiceError, match=f"docker start: parser: Error response from daemon: {TAKEN}"):
+        containers_module.Containers().start()

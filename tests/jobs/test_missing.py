@@ -19,7 +19,7 @@ from docparser.jobs.storage.backend import Keeper
 from docparser.jobs.storage.database import APPLICATION_ID, VERSION
 from docparser.jobs.storage.retention import remove_job
 from docparser.jobs.storage.states import JobState
-from tests.support.job_place import Place
+from tests.support.job_place import PICTURE, Place
 
 
 def database_files(root: Path) -> list[Path]:
@@ -131,12 +131,13 @@ def test_a_lost_page_is_parsed_before_the_pages_are_joined(tmp_path):
     assert place.claim().number == 2 and place.queue.claim() is None
 
 
-def test_a_damaged_page_that_is_read_again_is_not_taken_over_meanwhile(tmp_path):
+@pytest.mark.parametrize("name", ["page.json", *PICTURE])
+def test_a_damaged_page_that_is_read_again_is_not_taken_over_meanwhile(tmp_path, name: str):
     """Its folder is removed after the transaction; the service may end between them."""
     place = Place(tmp_path)
     job_id = place.submit(1)
     folder = place.parse(place.claim(), join=True)
-    (place.files.page_folder(job_id, folder) / "page.json").write_text('{"width": 1, "height": 2}')
+    (place.files.page_folder(job_id, folder) / name).write_text('{"width": 1, "height": 2}')
     assert place.queue.read_again(place.claim(), {1: "damaged"})
     repair.reconcile(place.database, place.files)
     assert place.claim().number == 1

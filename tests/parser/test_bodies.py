@@ -214,7 +214,7 @@ TEXT = base64.b64encode(DOCUMENT).decode()
 
 
 def taken_out(body: bytes) -> bytes | None:
-    place = strict_json.last_long(body)
+    place = strict_json.longest(body)
     if place is None:
         return None
     with io.BytesIO() as file:
@@ -250,13 +250,14 @@ class TestLongString:
             ('[{"url": "', '"}]'),
             ('{"messages": [{"content": [{"image_url": {"url": "', '"}}]}], "model": "m"}'),
             (f'{{"a": "{TEXT}", "b": "', '", "c": "short"}'),
+            ('{"file": "', f'", "note": "{"n" * 100_000}"}}'),
             ('{"b\\"": "\\\\", "c": ["', '"]}'),
             ("[" + " " * 3 * MIB + '"', '"]'),
         ],
     )
-    def test_the_last_one_is_found_wherever_it_stands(self, before, after):
+    def test_the_longest_one_is_found_wherever_it_stands(self, before, after):
         data = f"{before}{TEXT}{after}".encode()
-        assert strict_json.last_long(data) == (len(before), len(before) + len(TEXT))
+        assert strict_json.longest(data) == (len(before), len(before) + len(TEXT))
 
     @pytest.mark.parametrize(
         "body",
@@ -268,8 +269,8 @@ class TestLongString:
             b'["' + b'\\"' * 200_000 + b'"]',
         ],
     )
-    def test_no_last_one_where_nobody_writes_it_so(self, body):
-        assert strict_json.last_long(body) is None
+    def test_none_is_found_where_nobody_writes_it_so(self, body):
+        assert strict_json.longest(body) is None
 
     @pytest.mark.parametrize("second", ["QUJD", ""])
     def test_a_document_that_is_there_twice_is_an_error(self, tmp_path, second):

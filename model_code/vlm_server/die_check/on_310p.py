@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from . import on_npu, shapes
-from .on_npu import HEADS, TILES, block_table
+from .on_npu import HEAD_ARGUMENTS, TILES, block_table
 
 TILE = 16
 # Masks of any lengths: what a token does not see is above the diagonal of so many rows and columns.
@@ -52,7 +52,7 @@ def whole_prompts(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
         seq_len=torch.tensor(shapes.PROMPTS, dtype=torch.int32, device="cpu"),
         mask_type=3,
         out=out,
-        **HEADS,
+        **HEAD_ARGUMENTS,
     )
     return out
 
@@ -69,7 +69,7 @@ def prefill(query: Tensor, keys: Tensor, values: Tensor) -> Tensor:
         context_lens=torch.tensor(shapes.CONTEXTS, dtype=torch.int32, device=query.device),
         mask_type=5,
         out=out,
-        **HEADS,
+        **HEAD_ARGUMENTS,
     )
     return out
 

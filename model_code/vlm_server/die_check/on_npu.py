@@ -26,7 +26,7 @@ from . import shapes
 # ACL's layouts: plain, and FRACTAL_NZ: tiles of 16 x 16, in which vllm-ascend can keep the weights of linear layers.
 PLAIN, TILES = 2, 29
 SCALE = shapes.HEAD_DIM**-0.5
-HEADS = {"num_heads": shapes.HEADS, "num_kv_heads": shapes.KEY_HEADS, "scale_value": SCALE}
+HEAD_ARGUMENTS = {"num_heads": shapes.HEADS, "num_kv_heads": shapes.KEY_HEADS, "scale_value": SCALE}
 
 
 def in_tiles(value: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
@@ -133,7 +133,7 @@ def whole_prompts(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
         mask=torch.ones(longest, longest).triu(1).to(query.device, query.dtype),
         seq_len=torch.tensor(shapes.PROMPTS, dtype=torch.int32, device="cpu"),
         out=out,
-        **HEADS,
+        **HEAD_ARGUMENTS,
     )
     return out
 
@@ -148,7 +148,7 @@ def decode(query: Tensor, keys: Tensor, values: Tensor, lengths_on: torch.device
         block_table=block_table(query.device),
         context_lens=torch.tensor(shapes.CONTEXTS, dtype=torch.int32, device=lengths_on),
         out=out,
-        **HEADS,
+        **HEAD_ARGUMENTS,
     )
     return out
 

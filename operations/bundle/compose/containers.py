@@ -94,9 +94,11 @@ class Containers:
         # The engine starts them, because compose would wait for the VLM first: `wait_ready` shows what is awaited. With
         # --no-deps compose does not wait, but Compose 2.26 then replaces a parser that was started without it.
         made = project.containers(self._own)
-        answer = project.docker("start", *(made[service]["ID"] for service in SERVICES), timeout=None)
-        if answer.returncode:
-            raise ServiceError(f"docker start: {last_line(answer.stderr, answer.stdout)}")
+        for service in SERVICES:
+            answer = project.docker("start", made[service]["ID"], timeout=None)
+            if answer.returncode:  # the first line says why, the last one which container
+                cause = (answer.stderr.strip() or "no message").splitlines()[0]
+                raise ServiceError(f"docker start: {service}: {cause}")
 
     def wait_ready(self) -> dict[str, object]:
         """Wait until the parser is ready, which it is when the VLM answers; returns what it says of the weights in use.

@@ -236,7 +236,7 @@ def main(words: list[str]) -> int:
         "among", metavar="IDS", nargs="?", help=f"{PRESENT} among these (default: those of the last time, else all)"
     )
     parser.add_argument(
-        "--wait", metavar="SECONDS", type=float, default=0, help=f"{PRESENT}: for the driver, while the node boots"
+        "--wait", metavar="SECONDS", type=int, default=0, help=f"{PRESENT}: for the driver, while the node boots"
     )
     options = parser.parse_args(words)
     if options.ids != PRESENT and (options.among or options.wait):

@@ -4,7 +4,7 @@
 Python's reader also takes NaN and Infinity, numbers of any size, halves of surrogate pairs, UTF-16, and nesting until
 its stack is full. Each of these fails somewhere later, where nobody knows any more that the request is to blame.
 
-A long string is found without reading the JSON (``last_long``), so that a document in base64 never becomes text in
+A long string is found without reading the JSON (``longest``), so that a document in base64 never becomes text in
 memory.
 """
 
@@ -147,12 +147,13 @@ class _Unusual(Exception):
     """The text is no JSON, or none that anybody writes around a document. It is read as a whole."""
 
 
-def last_long(data: Buffer) -> tuple[int, int] | None:
-    """Begin and end of the content of the last long string, wherever it stands: a value, or an entry of a list.
+def longest(data: Buffer) -> tuple[int, int] | None:
+    """Begin and end of the content of the longest string, of several the last, wherever it stands: a value, or an entry
+    of a list.
 
-    None if there is no such string, or if nobody would write such JSON around a document. Linear in time.
+    None if there is none beyond LONG, or if nobody would write such JSON around a document. Linear in time.
     """
-    at, found = 0, None
+    at, found, most = 0, None, LONG + 1
     try:
         for _ in range(MOST_SIGNS):
             match = _next_sign(data, at)
@@ -162,8 +163,8 @@ def last_long(data: Buffer) -> tuple[int, int] | None:
             if match[0] == b'"':
                 start, end = at, _end(data, at)
                 at = end + 1
-                if end - start > LONG:
-                    found = start, end
+                if end - start >= most:
+                    found, most = (start, end), end - start
     except _Unusual:
         pass
     return None

@@ -134,7 +134,7 @@ class StrictRequest(Request):
     """``read`` comes before everything else."""
 
     async def read(self, most: int) -> None:
-        """Take the JSON from the spool, without its last long string: the document (``field``), wherever that stands.
+        """Take the JSON from the spool, without its longest string: the document (``field``), wherever that stands.
         ``most``: values that the JSON may have.
 
         Raises InvalidRequest, DocumentTooLarge and TooBusy.
@@ -189,7 +189,7 @@ class StrictRequest(Request):
 
 def _find(body: Body) -> tuple[int, int] | None:
     with mmap.mmap(body.file.fileno(), 0, access=mmap.ACCESS_READ) as data:
-        return strict_json.last_long(data)
+        return strict_json.longest(data)
 
 
 def field(request: Request, text: str) -> Field:

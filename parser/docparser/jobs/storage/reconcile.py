@@ -171,7 +171,10 @@ def _newest(files: JobFiles, job_id: str, number: int, step: Row | None = None) 
     """The newest readable folder of a page that agrees with ``step``."""
     for folder in reversed(files.page_folders(job_id).get(number, [])):
         with contextlib.suppress(StorageDamaged, KeyError, TypeError):
-            known = step["sha256"] if step is not None and step["folder"] == folder else None
+            known = None
+            if step is not None and step["folder"] == folder:
+                known = step["sha256"]
+                files.read_page(job_id, folder, known)  # the step may have failed for want of a picture
             page, sha256 = files.checked_page(job_id, folder, known)
             return PageRecord(folder, sha256, page["width"], page["height"])
     return None
