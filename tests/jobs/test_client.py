@@ -84,7 +84,7 @@ def test_the_command_line(parser, file, tmp_path):
     folder = tmp_path / "saved"
     folder.mkdir()
     output = tmp_path / "result.json"
-    command = [Path(sys.executable).parent / "paddleocr", *"api --model_type doc_parsing".split()]
+    command: list[str | Path] = [Path(sys.executable).parent / "paddleocr", *"api --model_type doc_parsing".split()]
     command += ["--base_url", parser.url, "--token", "any", "--file_path", file, "--page_ranges", "2-"]
     command += ["--visualize", "True", "--save_resources", folder, "--output", output]
     env = {**os.environ, "PADDLE_PDX_DISABLE_MODEL_SOURCE_CHECK": "True"}

