@@ -63,9 +63,10 @@ def test_the_check_of_a_die_calls_what_a_310p_has(cpu_kernels: None, small_passe
 def test_a_wrong_argument_is_found(cpu_kernels: None, monkeypatch: pytest.MonkeyPatch, name: str, value: float):
     from vlm_server.die_check import on_310p
 
-    monkeypatch.setattr(on_310p, name, value)
     if name == "SCALE":
-        monkeypatch.setitem(on_310p.HEADS, "scale_value", value)
+        monkeypatch.setitem(on_310p.HEAD_ARGUMENTS, "scale_value", value)
+    else:
+        monkeypatch.setattr(on_310p, name, value)
     attention = {f"attention of {what}, ATB" for what in ("whole prompts", "a prompt", "one token")}
     wanted = {
         "SCALE": attention,

@@ -170,6 +170,8 @@ def test_a_wrong_argument_is_found(calls, monkeypatch: pytest.MonkeyPatch, name:
     from vlm_server.die_check import on_npu
 
     monkeypatch.setattr(on_npu, name, value)
+    if name == "SCALE":
+        monkeypatch.setitem(on_npu.HEAD_ARGUMENTS, "scale_value", value)
     wrong = {name for name, call in calls.items() if one.check(BY_NAME[name], call, CPU)["words"]}
     attention = {name for name in BY_NAME.keys() - ON_310P if name.startswith("attention of ")}
     assert len(attention) == 5 and wrong == (attention if name == "SCALE" else {"linear, weight in tiles"})
