@@ -47,7 +47,7 @@ def campaigns(request: pytest.FixtureRequest) -> dict[str, int]:
     """How the search of each chosen family has ended, in the parser's Python, with atheris from the environment `fuzz`
     beside its packages."""
     items = [item for item in request.session.items if isinstance(item, pytest.Function)]
-    chosen = [item.callspec.params["family"] for item in items if "campaigns" in item.fixturenames]
+    chosen = [str(item.callspec.params["family"]) for item in items if "campaigns" in item.fixturenames]
     for family in chosen:
         shutil.rmtree(OUT / family, ignore_errors=True)
         (OUT / family).mkdir(parents=True)
