@@ -9,9 +9,11 @@ import os
 import sys
 import tempfile
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from print_size import fitted
 from selftest.server import Answer, Server
 from served_weights.question import Question
 from tool_errors import FAILED, UsageError, run
@@ -53,6 +55,14 @@ def parse_arguments() -> argparse.Namespace:
         default="npu",
         metavar="npu|cuda|cpu|plugin|vllm:URL",
         help="what is judged: transformers on a device, the vLLM plugin, or a server (default npu)",
+    )
+    parser.add_argument(
+        "--line_pixels",
+        type=int,
+        default=0,
+        metavar="N",
+        help="a server's candidate: it gets text and tables as the parser sends them with PARSER_LINE_PIXELS=N, the "
+        "baseline as PaddleX does",
     )
     parser.add_argument(
         "--dtype", choices=DTYPES, default="float32", help="the candidate's; a server has its own (default %(default)s)"
@@ -133,12 +143,18 @@ def compare_served(
     form = Form.of(options.model_path)
     judged = Verdict(served=True)
     for name, case in cases:
-        answer = served_answer(server, case, form, options.max_new_tokens)
+        asked = smaller(case, options.line_pixels) if options.line_pixels else case
+        answer = served_answer(server, asked, form, options.max_new_tokens)
         case.answer = answer.tokens
         result = model.logits(case)
         prompt = len(result["input_ids"]) - len(case.answer)
-        if result["input_ids"][:prompt].tolist() != answer.prompt_ids:
-            trouble = f"no: {len(answer.prompt_ids)} prompt tokens for {name}, the baseline has {prompt}"
+        expected, got = result["input_ids"][:prompt].tolist(), answer.prompt_ids
+        if options.line_pixels:
+            of_image = [ids.count(model.image_token_id) for ids in (expected, got)]
+            say(f"{name}: {of_image[0]} tokens of the image, {of_image[1]} with --line_pixels")
+            expected, got = ([token for token in ids if token != model.image_token_id] for ids in (expected, got))
+        if expected != got:
+            trouble = f"no: {len(got)} prompt tokens for {name}, the baseline has {len(expected)}"
             judged.images.append(ImageFigures(name, 0, 0, 0, 0, math.inf, different_inputs=trouble))
             continue
         positions = metrics.compare_served(result["logits"][prompt - 1 : -1], answer.tokens, answer.most_probable)
@@ -169,6 +185,15 @@ def note(judged: Verdict, model: ReferenceModel, name: str, case: Case, ids: lis
             for at in sorted(range(len(positions.error)), key=lambda at: -positions.error[at])[:WORST]
         ]
     )
+
+
+def smaller(case: Case, line_pixels: int) -> Case:
+    """The case as the parser asks it with PARSER_LINE_PIXELS."""
+    (picture,) = case.images
+    fit = fitted(picture, line_pixels, case.min_pixels, case.max_pixels)
+    if fit is None:
+        return case
+    return replace(case, images=[fit], min_pixels=min(case.min_pixels, fit.shape[0] * fit.shape[1]))
 
 
 def served_answer(server: Server, case: Case, form: Form, max_new_tokens: int) -> Answer:
@@ -220,6 +245,11 @@ def main() -> int:
     report.check_output(options.output)
     if options.max_new_tokens < 1:
         raise UsageError(f"--max_new_tokens {options.max_new_tokens}: expected at least 1")
+    if not 0 <= options.line_pixels <= 96:
+        raise UsageError(f"--line_pixels {options.line_pixels}: expected 1 to 96, or 0 for crops as they are")
+    asks_as_the_parser = options.prompt is None and options.task in ("ocr", "table")
+    if options.line_pixels and not (options.candidate.startswith("vllm:") and asks_as_the_parser):
+        raise UsageError("--line_pixels is for --candidate vllm:URL with --task ocr or table, as the parser asks")
     cases = cases_of(options, options.test_images)
     # What is not there must be known before the baseline has computed for minutes.
     device = Device(options.baseline)
@@ -248,7 +278,9 @@ def main() -> int:
     settings = {
         "model": options.model_path.name,
         "baseline": f"transformers on {device.name} ({device.description}), {options.baseline_dtype}",
-        "candidate": options.candidate + ("" if server else f", {options.dtype}"),
+        "candidate": options.candidate
+        + ("" if server else f", {options.dtype}")
+        + (f", lines of {options.line_pixels} pixels" if options.line_pixels else ""),
         "prompt": report.shown(cases[0][1].prompt),
     }
     # Before the report is written: a disk that is full takes no verdict away.

@@ -9,10 +9,12 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from PIL import Image
 
 from reference import accuracy, performance, plugin, record_golden, timing
 from reference.cases import Case
@@ -74,6 +76,27 @@ def test_accuracy_of_a_device_and_of_a_server(tool, family, weights, server, two
     assert server.asked == [OF_FAMILY[family]["ocr"]] * 2
     server.off_by = -0.5
     assert tool(accuracy, *shared, "--candidate", f"vllm:{server.url}") == 1, "what differs is seen"
+
+
+def test_crops_with_lower_lines_are_judged_as_the_parser_sends_them(tool, small, tmp_path, capsys):
+    picture = tmp_path / "scan.png"
+    Image.open(GOLDEN / "lines.png").convert("RGB").resize((2096, 488)).save(picture)
+    shared = ["--model_path", small, "--max_new_tokens", TOKENS, "--output", "report.md", "--test_images", picture]
+    server = ReferenceServer(small, SERVED["paddleocr_vl"])
+    try:
+        words = [*shared, "--candidate", f"vllm:{server.url}", "--line_pixels"]
+        tool(accuracy, *words, 24)  # random weights see another picture
+        found = re.search(r"scan.png: (\d+) tokens of the image, (\d+) with --line_pixels", capsys.readouterr().err)
+        assert found is not None and 0 < int(found[2]) < 0.3 * int(found[1])
+        document = json.loads((tmp_path / "report.json").read_text())
+        checks = {check["name"]: check["passed"] for check in document["checks"]}
+        assert checks["Same input tokens"] is True, "but for the image's"
+        assert document["settings"]["candidate"].endswith("lines of 24 pixels")
+        assert tool(accuracy, *words, 96) == 0, "nothing to gain, so the crop stays as it is"
+        for wrong in ([97], [-1], [24, "--task", "formula"], [24, "--prompt", "OCR:"], [24, "--candidate", "cpu"]):
+            assert tool(accuracy, *words, *wrong) == 2
+    finally:
+        server.close()
 
 
 def test_performance(tool, weights, tmp_path, monkeypatch):

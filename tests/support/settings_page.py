@@ -150,7 +150,7 @@ def some(*names: str) -> list[Row]:
 def sections() -> list[tuple[str, str, list[Row]]]:
     """English title, Chinese title, and rows, as people look for them."""
     weights = ("pipeline_config", "strict_model", "selftest")
-    reading = ("confidence", "doubtful_below", "small_print", "text_layer")
+    reading = ("confidence", "doubtful_below", "small_print", "line_pixels", "text_layer")
     layout = ("layout_engine", "layout_url", "layout_timeout_s")
     rows = {
         group: list(map(of_table, table))

@@ -30,6 +30,7 @@ PARSER_BENCHMARKS = (
     "bench_layout",
     "bench_own_text",
     "bench_places",
+    "bench_page",
     "bench_parser",
     "bench_slow_documents",
     "bench_text_modes",
@@ -45,6 +46,7 @@ WITH_NUMPY = (
     "common/paddle_program/operators.py",
     "common/paddle_program/parameters.py",
     "common/paddle_program/program.py",
+    "common/print_size.py",
 )
 # Files that import torch, in folders whose other files do not.
 WITH_TORCH = (

@@ -23,9 +23,11 @@ from docparser import traces
 from docparser.contract.schemas import PIXEL_KINDS, ParseOptions
 from docparser.vlm.client import Reply, VlmClient
 from docparser.vlm.repetition import TABLE, TEXT, Guard
+from print_size import fitted
 
 TEXT_PROMPT, TABLE_PROMPT = "OCR:", "Table Recognition:"
 QUALITY = 75  # of the JPEG, Pillow's own: PaddleX sends crops so
+QUALITY_OF_SMALL = 95  # where each pixel of the print counts
 LONGEST_STRIP = 200  # PaddleOCR-VL refuses a picture that is more times as long as wide
 MAX_NEW_TOKENS = 4096  # where the request says nothing
 LEAST_PIXELS, MOST_PIXELS = 112_896, 1_003_520  # of a crop, where the request says nothing
@@ -62,6 +64,18 @@ class Question:
     least_pixels: int
     most_pixels: int
     quality: int = QUALITY
+
+    def with_lines_of(self, pixels: int) -> Question:
+        """The question with lines of print that are ``pixels`` high, where the picture is of print and needs fewer
+        pixels so (``print_size``). A request that names bounds of pixels keeps them."""
+        bounds = self.least_pixels, self.most_pixels
+        if self.prompt not in (TEXT_PROMPT, TABLE_PROMPT) or bounds != (LEAST_PIXELS, MOST_PIXELS):
+            return self
+        picture = fitted(self.picture, pixels, *bounds)
+        if picture is None:
+            return self
+        least = min(self.least_pixels, picture.shape[0] * picture.shape[1])
+        return dataclasses.replace(self, picture=picture, least_pixels=least, quality=QUALITY_OF_SMALL)
 
     def request(self, sampling: Sampling) -> dict[str, Any]:
         """The fields of a chat completion but for the model. The picture is coded here, and nowhere else."""
@@ -125,8 +139,12 @@ class BlockCalls:
 ReadBlock = Callable[[Question, Sampling, BlockCalls], Coroutine[Any, Any, Reply]]
 
 
-def read_block(question: Question, sampling: Sampling, calls: BlockCalls) -> Coroutine[Any, Any, Reply]:
-    """A block is one request."""
+def read_block(
+    question: Question, sampling: Sampling, calls: BlockCalls, line_pixels: int = 0
+) -> Coroutine[Any, Any, Reply]:
+    """A block is one request. ``line_pixels``: PARSER_LINE_PIXELS."""
+    if line_pixels:
+        question = question.with_lines_of(line_pixels)
     return calls.one(question.request(sampling), TABLE if question.prompt == TABLE_PROMPT else TEXT)
 
 

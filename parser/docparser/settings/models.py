@@ -137,6 +137,14 @@ class ModelSettings(SettingsGroup):
         "loses its place in long print; `off`: a block is one request; `auto`: on for the demo weights "
         "(docs/decisions/0304-small-print-for-the-demo.md).",
     )
+    line_pixels: int = Field(
+        default=0,
+        ge=0,
+        le=96,
+        description="The VLM gets text and tables with lines so many pixels high, from ascenders to descenders, where "
+        "these are fewer pixels: faster pages, above all on a CPU; 24 is a good first choice, and `0` sends crops as "
+        "PaddleX does (docs/install.md#fewer-pixels).",
+    )
     text_layer: str = Field(
         default="auto",
         pattern="^(auto|off|check|repair|prefer)$",

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import json
 import logging
 import os
@@ -25,6 +26,7 @@ from docparser.own_text.page_text import OwnText
 from docparser.page.early_text import EarlyText
 from docparser.page.entry import encoded, pictures
 from docparser.page.frozen import pictures_of, stored, without_pictures
+from docparser.page.question import read_block
 from docparser.page.run import BlockReading, PageCancelled, PageReader, PageReading, PageRun, PageTask
 from docparser.sandbox.pool import Cancelled as ChildCancelled
 from docparser.sandbox.pool import ChildPool, JobHandle
@@ -97,6 +99,9 @@ class PageWork:
         self._reader = DocumentReader(DocumentLimits.of(settings))  # starts while the models are loaded
         self._pages = page_reader(settings)
         self._pages.warm_up()
+        self._usual = BlockReading()
+        if settings.line_pixels:
+            self._usual = BlockReading(functools.partial(read_block, line_pixels=settings.line_pixels))
         self._baton = baton
         self._runs: dict[int, PageRun] = {}  # of all tasks that have not ended: those of no page can be cancelled, too
         self._lock = threading.Lock()
@@ -176,7 +181,7 @@ class PageWork:
         height, width = image.shape[:2]
         self._count(width * height)
         try:
-            page = self._pages.read(_page_task(task, read), run)
+            page = self._pages.read(_page_task(task, read, SMALL_PRINT if task.small_print else self._usual), run)
             clock.lap("parse")
             with traces.span("write"):
                 entry = pictures(page.drawn(), image, max_side=self._max_side) if task.options.visualize else {}
@@ -264,12 +269,12 @@ class PageWork:
             raise Abandoned("Nobody waits for these pages any more.") from None
 
 
-def _page_task(task: ParsePage, read: Page) -> PageTask:
+def _page_task(task: ParsePage, read: Page, reading: BlockReading) -> PageTask:
     own = None if read.characters is None else OwnText(read.characters, read.pixels)
     return PageTask(
         read.pixels,
         task.options,
-        SMALL_PRINT if task.small_print else BlockReading(),
+        reading,
         own or None,  # an empty one is none
         f"{task.request_id}-p{task.index + 1}",
     )

@@ -20,6 +20,7 @@ from docparser.documents.reader import Reading
 from docparser.documents.spool import Document
 from docparser.errors import Abandoned, BoundExceeded, DocumentTooSlow, UnreadableText
 from docparser.page import frozen
+from docparser.page.question import read_block
 from docparser.page.run import BlockReading, PageCancelled, PageReading, PageRun, PageTask
 from docparser.sandbox.pool import Cancelled as ChildCancelled
 from docparser.sandbox.pool import JobHandle
@@ -133,6 +134,15 @@ def test_a_page_goes_on_when_the_vlm_answers(parts: Any, engine: str, going_on: 
     parts.work.expect(1)
     parts.work.do(RunTask(1, task()), lambda: None, [].append)
     assert (parts.work.take_going_on(), parts.work.take_going_on()) == (going_on, set())
+
+
+def test_lines_of_crops_are_as_high_as_the_setting_says_but_not_of_small_print(parts: Any):
+    parts.work = PageWork(Settings(line_pixels=24), Baton(HolderSlot(SharedSlot())), parts)
+    do(parts, task())
+    reading = parts.task_of.reading.block
+    assert reading.func is read_block and reading.keywords == {"line_pixels": 24}
+    do(parts, task(small_print=True))
+    assert parts.task_of.reading == SMALL_PRINT
 
 
 @pytest.mark.parametrize("small_print", [False, True])
