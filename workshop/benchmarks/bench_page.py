@@ -11,8 +11,9 @@ has 64 tokens of answer, because random weights find no end. The layout model co
 demo's boxes, for the same reason. Each VLM server serves the parsers of all --line_pixels, which take turns. Prints
 one JSON object; --work keeps the weights (2 GB).
 
-`seconds` are the answer's; `stages` the parser's own (read, layout, blocks, vlm, write); `cpu_s` processor seconds of
-the processes; `patches` what the vision tower computed, four for each token of an image.
+`seconds` are the answer's; `parser` its stages (read, layout, blocks, vlm, write) and `vlm` the server's (image
+processing, vision encode, prefill, decode), one after another; `cpu_s` processor seconds of the processes; `patches`
+what the vision tower computed, four for each token of an image.
 """
 
 from __future__ import annotations
@@ -35,6 +36,7 @@ from typing import Any
 
 import pypdfium2
 
+from model_bench.stages import totals
 from parser_bench.layout_models import layout_model
 from parser_bench.processes import OPENER, ROOT, Server, free_port, our_parser, say
 
@@ -52,12 +54,13 @@ def environment(**further: str) -> dict[str, str]:
 
 
 def vlm_server(folder: Path, shapes: Path, precision: str) -> Server:
+    """Ours, which counts where its time goes in a folder beside its log."""
     port = str(free_port())
     chosen = {"HARDWARE": "cpu", "MODELS_DIR": str(shapes.parent), "VLM_MODEL": shapes.name, "VLM_PORT": port}
+    name = f"vlm-{precision}"
+    command = [vlm_python(), "-m", "model_bench.serve", "--implementation", "ours", "--stages", str(folder / "stages")]
     env = environment(**chosen, VLM_PRECISION=precision)
-    return Server(
-        f"vlm-{precision}", [vlm_python(), "-m", "vlm_server"], folder, env, f"http://127.0.0.1:{port}/health"
-    )
+    return Server(name, command, folder, env, f"http://127.0.0.1:{port}/health")
 
 
 def pages() -> dict[str, bytes]:
@@ -74,12 +77,12 @@ def metrics(url: str) -> dict[str, float]:
     return {name: float(value) for name, value in re.findall(r"^([a-z][^ ]*(?:{[^}]*})?) (\S+)$", text, re.M)}
 
 
-def one_page(parser: Server, vlm: Server, page: bytes) -> dict[str, Any]:
+def one_page(parser: Server, vlm: Server, stages: Path, page: bytes) -> dict[str, Any]:
     body = {"file": base64.b64encode(page).decode(), "fileType": 1, "visualize": False, "maxNewTokens": TOKENS}
     request = urllib.request.Request(
         f"{parser.url}/layout-parsing", json.dumps(body).encode(), {"Content-Type": "application/json"}
     )
-    before = metrics(parser.url), metrics(vlm.url)
+    before, worked = (metrics(parser.url), metrics(vlm.url)), totals(stages)
     with parser.measured() as parsers, vlm.measured() as vlms:
         began = time.monotonic()
         with OPENER.open(request, timeout=ANSWER_S) as answer:
@@ -98,7 +101,8 @@ def one_page(parser: Server, vlm: Server, page: bytes) -> dict[str, Any]:
     stage = r'docparser_page_stage_duration_seconds_sum{stage="(\w+)"}'
     return {
         "seconds": seconds,
-        "stages": {found[1]: value for name, value in ours.items() if (found := re.fullmatch(stage, name))},
+        "parser": {found[1]: value for name, value in ours.items() if (found := re.fullmatch(stage, name))},
+        "vlm": {name: value - worked[name] for name, value in totals(stages).items()},
         "cpu_s": {"parser": parsers.cpu_s, "vlm": vlms.cpu_s},
         "calls": asked,
         "patches": 4 * (total("vllm:prompt_tokens_total") - WORDS * asked),
@@ -150,7 +154,7 @@ def main(words: list[str]) -> int:
                 for _ in range(options.rounds):
                     for page, content in pages().items():
                         for line, parser in parsers.items():
-                            found = one_page(parser, vlm, content)
+                            found = one_page(parser, vlm, folder / "stages", content)
                             say(f"{precision}, {page}, lines {line}: {medians([found])}")
                             runs.setdefault((page, line), []).append(found)
                 results[precision] = {f"{page}, lines {line}": medians(some) for (page, line), some in runs.items()}
