@@ -67,6 +67,8 @@ LIBRARIES = {
     "common/paddle_program/operators.py": {"numpy"},
     "common/paddle_program/parameters.py": {"numpy"},
     "common/paddle_program/program.py": {"numpy"},
+    # Read by the parser and the accuracy tool, which have them.
+    "common/print_size.py": {"PIL", "numpy"},
     # Where it is there; a bare node has a reader of its own.
     "common/served_weights/catalog.py": {"yaml"},
 }
