@@ -13,7 +13,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from print_size import fitted
 from selftest.server import Answer, Server
 from served_weights.question import Question
 from tool_errors import FAILED, UsageError, run
@@ -25,6 +24,8 @@ from .prompts import Form
 from .verdict import WORST, ImageFigures, Thresholds, Verdict, Worst, figures
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from .cases import Case
     from .metrics import Positions
     from .model import ReferenceModel
@@ -41,7 +42,18 @@ def candidate_name(text: str) -> str:
 def parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="scripts/eval_accuracy.py", description=__doc__.partition(": ")[2])
     add_prompt_options(parser)
-    parser.add_argument("--test_images", type=Path, nargs="+", required=True, metavar="FILE")
+    judged = parser.add_mutually_exclusive_group(required=True)
+    judged.add_argument("--test_images", type=Path, nargs="+", metavar="FILE", help="images of blocks")
+    judged.add_argument(
+        "--test_pages",
+        type=Path,
+        nargs="+",
+        metavar="FILE",
+        help="images of pages: their blocks that --task is for, as a running parser finds them",
+    )
+    parser.add_argument(
+        "--parser", default="http://127.0.0.1:8080", metavar="URL", help="of --test_pages (default %(default)s)"
+    )
     parser.add_argument(
         "--baseline",
         type=device_name,
@@ -102,6 +114,20 @@ def parse_arguments() -> argparse.Namespace:
         "of vlm and vlm-0.23)",
     )
     return parser.parse_args()
+
+
+def pictures(options: argparse.Namespace) -> list[tuple[str, np.ndarray]]:
+    """(name, [height, width, 3] uint8) of the blocks to judge by. Raises UsageError and ServiceError."""
+    from .media import named
+    from .page_blocks import blocks_of
+
+    if options.test_images:
+        return named(options.test_images)
+    found = blocks_of(options.test_pages, options.parser, options.task)
+    if not found:
+        raise UsageError(f"--test_pages: the parser finds no block on them that --task {options.task} is for")
+    say(f"{len(found)} blocks on {len(options.test_pages)} pages")
+    return found
 
 
 def say(text: str) -> None:
@@ -189,6 +215,8 @@ def note(judged: Verdict, model: ReferenceModel, name: str, case: Case, ids: lis
 
 def smaller(case: Case, line_pixels: int) -> Case:
     """The case as the parser asks it with PARSER_LINE_PIXELS."""
+    from print_size import fitted
+
     (picture,) = case.images
     fit = fitted(picture, line_pixels, case.min_pixels, case.max_pixels)
     if fit is None:
@@ -250,7 +278,7 @@ def main() -> int:
     asks_as_the_parser = options.prompt is None and options.task in ("ocr", "table")
     if options.line_pixels and not (options.candidate.startswith("vllm:") and asks_as_the_parser):
         raise UsageError("--line_pixels is for --candidate vllm:URL with --task ocr or table, as the parser asks")
-    cases = cases_of(options, options.test_images)
+    cases = cases_of(options, pictures(options))
     # What is not there must be known before the baseline has computed for minutes.
     device = Device(options.baseline)
     server = python = None

@@ -17,6 +17,8 @@ from .device import DTYPES, Device, device_name, preferred
 from .families import FAMILIES, Family, model_type
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from .cases import Case
 
 
@@ -62,28 +64,28 @@ def pixels_of(options: argparse.Namespace, family: Family, task: str = "") -> tu
     return least, most
 
 
-def cases_of(options: argparse.Namespace, files: list[Path]) -> list[tuple[str, Case]]:
-    """(name, Case) of each conversation that the prompt and the image files make. Warns of what is a page, where the
-    model reads blocks. Raises UsageError."""
+def cases_of(options: argparse.Namespace, pictures: list[tuple[str, np.ndarray]]) -> list[tuple[str, Case]]:
+    """(name, Case) of each conversation that the prompt and the pictures make, each with its name. Warns of what is a
+    page, where the model reads blocks. Raises UsageError."""
     from .cases import Case
-    from .media import doubled, read_image
+    from .media import doubled
 
     family = FAMILIES[model_type(options.model_path)]
     whole = options.task in family.pages
     limits = pixels_of(options, family, options.task)
-    conversations = prompts.Form.of(options.model_path).split(text_of(options), len(files))
-    images = [doubled(read_image(path)) if whole else read_image(path) for path in files]
-    for path, image in zip(files, images):
+    conversations = prompts.Form.of(options.model_path).split(text_of(options), len(pictures))
+    images = [doubled(image) if whole else image for _, image in pictures]
+    for name, image in pictures:
         height, width, _ = image.shape
         if family.of_blocks and not whole and width * height > limits[1]:
             print(
-                f"{path}: {width} x {height} pixels are reduced to {limits[1]}. {family.name} reads blocks; "
+                f"{name}: {width} x {height} pixels are reduced to {limits[1]}. {family.name} reads blocks; "
                 "if this is a page, take scripts/run_demo.sh or scripts/parse_folder.py",
                 file=sys.stderr,
             )
     return [
         (
-            ", ".join(files[number].name for number in numbers),
+            ", ".join(pictures[number][0] for number in numbers),
             Case(prompt, [images[number] for number in numbers], *limits),
         )
         for prompt, numbers in conversations
@@ -131,7 +133,9 @@ def parse_arguments() -> argparse.Namespace:
 
 def main() -> int:
     options = parse_arguments()
-    cases = video_cases(options) if options.video else cases_of(options, options.image)
+    from .media import named
+
+    cases = video_cases(options) if options.video else cases_of(options, named(options.image))
     device = Device(options.device or preferred())
 
     from transformers import TextStreamer

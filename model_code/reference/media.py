@@ -42,6 +42,11 @@ def read_image(path: Path) -> np.ndarray:
         raise UsageError(f"{path}: cannot be read ({error})") from None
 
 
+def named(files: list[Path]) -> list[tuple[str, np.ndarray]]:
+    """Images with their files' names. Raises UsageError."""
+    return [(file.name, read_image(file)) for file in files]
+
+
 def doubled(image: np.ndarray) -> np.ndarray:
     """A small page as PaddleX 3.7.2 shows it to a model that looks for places: twice as wide and as high where both
     sides are below 1500 pixels."""

@@ -124,7 +124,9 @@ def markdown(timings: list[Timing], absent: dict[str, str], failed: dict[str, st
 def main() -> int:
     options = parse_arguments()
     report.check_output(options.output)
-    cases = cases_of(options, options.image)
+    from .media import named
+
+    cases = cases_of(options, named(options.image))
     absent, failed, timings = {}, {}, []
     present = []
     for name in dict.fromkeys(options.devices):

@@ -18,9 +18,9 @@ TESTS = re.compile(r"(?<![\w/])tests/[\w/.-]*[\w]")
 # First line of each block that no test runs, and what it needs.
 NOT_RUN = {
     "scripts/eval_accuracy.py --candidate vllm:http://127.0.0.1:8000 --model_path models/PaddleOCR-VL-1.6 "
-    "--test_images crops/*.png": "published weights",
+    "--test_pages pages/*.png": "published weights",
     "scripts/eval_accuracy.py --line_pixels 24 --candidate vllm:http://127.0.0.1:8000 "
-    "--model_path models/PaddleOCR-VL-1.6 --test_images crops/*.png": "published weights",
+    "--model_path models/PaddleOCR-VL-1.6 --test_pages pages/*.png": "published weights",
     "scripts/test.sh unit": "it runs the tests",
     "docker compose run --rm --no-deps --entrypoint rm vlm /var/lib/paddleocr-vl/NAME-FROM-THE-MESSAGE": "a message",
     "git clone --branch v0.23.0 https://github.com/vllm-project/vllm-ascend.git": "a clone, a pull and compilers",

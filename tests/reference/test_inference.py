@@ -15,7 +15,7 @@ from PIL import Image
 from random_checkpoints import make
 from reference import inference
 from reference.device import Device
-from reference.media import read_image
+from reference.media import named, read_image
 from tests.reference.golden import case
 from tests.support.paths import GOLDEN, ROOT
 
@@ -78,13 +78,14 @@ def test_places_are_looked_for_on_pages(later, tmp_path, capsys):
     """With the pixels that PaddleX gives a page, and a small page as large as it makes it."""
     Image.new("RGB", (600, 1499)).save(tmp_path / "small.png")
     Image.new("RGB", (1500, 1400)).save(tmp_path / "large.png")
+    pages = named([tmp_path / "small.png", tmp_path / "large.png"])
     options = argparse.Namespace(model_path=later, prompt=None, task="spotting", min_pixels=None, max_pixels=None)
-    cases = inference.cases_of(options, [tmp_path / "small.png", tmp_path / "large.png"])
+    cases = inference.cases_of(options, pages)
     assert [case.images[0].shape for _, case in cases] == [(2998, 1200, 3), (1400, 1500, 3)]
     assert {(case.min_pixels, case.max_pixels) for _, case in cases} == {(112896, 1605632)}
     assert capsys.readouterr().err == "", "no page is taken for a block that is too large"
     options.task, options.max_pixels = "ocr", 784_000
-    (_, case), _ = inference.cases_of(options, [tmp_path / "small.png", tmp_path / "large.png"])
+    (_, case), _ = inference.cases_of(options, pages)
     assert case.images[0].shape == (1499, 600, 3) and case.max_pixels == 784_000
     assert capsys.readouterr().err.count("reads blocks") == 2
 
