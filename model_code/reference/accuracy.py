@@ -9,11 +9,10 @@ import os
 import sys
 import tempfile
 import time
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from selftest.server import Answer, Server
+from selftest.server import TOP, Answer, Server
 from served_weights.question import Question
 from tool_errors import FAILED, UsageError, run
 
@@ -24,8 +23,6 @@ from .prompts import Form
 from .verdict import WORST, ImageFigures, Thresholds, Verdict, Worst, figures
 
 if TYPE_CHECKING:
-    import numpy as np
-
     from .cases import Case
     from .metrics import Positions
     from .model import ReferenceModel
@@ -116,20 +113,6 @@ def parse_arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def pictures(options: argparse.Namespace) -> list[tuple[str, np.ndarray]]:
-    """(name, [height, width, 3] uint8) of the blocks to judge by. Raises UsageError and ServiceError."""
-    from .media import named
-    from .page_blocks import blocks_of
-
-    if options.test_images:
-        return named(options.test_images)
-    found = blocks_of(options.test_pages, options.parser, options.task)
-    if not found:
-        raise UsageError(f"--test_pages: the parser finds no block on them that --task {options.task} is for")
-    say(f"{len(found)} blocks on {len(options.test_pages)} pages")
-    return found
-
-
 def say(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
 
@@ -167,9 +150,10 @@ def compare_served(
     from . import metrics
 
     form = Form.of(options.model_path)
-    judged = Verdict(served=True)
+    # Of another picture, unlikely tokens have other probabilities; what counts is how likely the answer is.
+    judged = Verdict(served=True, top=1 if options.line_pixels else TOP)
     for name, case in cases:
-        asked = smaller(case, options.line_pixels) if options.line_pixels else case
+        asked = case.with_lines_of(options.line_pixels) if options.line_pixels else case
         answer = served_answer(server, asked, form, options.max_new_tokens)
         case.answer = answer.tokens
         result = model.logits(case)
@@ -183,7 +167,11 @@ def compare_served(
             trouble = f"no: {len(got)} prompt tokens for {name}, the baseline has {len(expected)}"
             judged.images.append(ImageFigures(name, 0, 0, 0, 0, math.inf, different_inputs=trouble))
             continue
-        positions = metrics.compare_served(result["logits"][prompt - 1 : -1], answer.tokens, answer.most_probable)
+        most_probable = [
+            {token: served[token]} if judged.top == 1 else served
+            for token, served in zip(answer.tokens, answer.most_probable, strict=True)
+        ]
+        positions = metrics.compare_served(result["logits"][prompt - 1 : -1], answer.tokens, most_probable)
         note(judged, model, name, case, result["input_ids"].tolist(), positions)
     return judged
 
@@ -211,17 +199,6 @@ def note(judged: Verdict, model: ReferenceModel, name: str, case: Case, ids: lis
             for at in sorted(range(len(positions.error)), key=lambda at: -positions.error[at])[:WORST]
         ]
     )
-
-
-def smaller(case: Case, line_pixels: int) -> Case:
-    """The case as the parser asks it with PARSER_LINE_PIXELS."""
-    from print_size import fitted
-
-    (picture,) = case.images
-    fit = fitted(picture, line_pixels, case.min_pixels, case.max_pixels)
-    if fit is None:
-        return case
-    return replace(case, images=[fit], min_pixels=min(case.min_pixels, fit.shape[0] * fit.shape[1]))
 
 
 def served_answer(server: Server, case: Case, form: Form, max_new_tokens: int) -> Answer:
@@ -278,7 +255,9 @@ def main() -> int:
     asks_as_the_parser = options.prompt is None and options.task in ("ocr", "table")
     if options.line_pixels and not (options.candidate.startswith("vllm:") and asks_as_the_parser):
         raise UsageError("--line_pixels is for --candidate vllm:URL with --task ocr or table, as the parser asks")
-    cases = cases_of(options, pictures(options))
+    from .page_blocks import pictures_to_judge
+
+    cases = cases_of(options, pictures_to_judge(options))
     # What is not there must be known before the baseline has computed for minutes.
     device = Device(options.baseline)
     server = python = None

@@ -8,7 +8,7 @@ process of its own. Needs numpy and safetensors only.
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -31,6 +31,16 @@ class Case:
     max_pixels: int = 1003520
     answer: list[int] = field(default_factory=list)
     videos: list[np.ndarray] = field(default_factory=list)
+
+    def with_lines_of(self, pixels: int) -> Case:
+        """The case of one image as the parser asks it with PARSER_LINE_PIXELS."""
+        from print_size import fitted  # Pillow's, which only this needs
+
+        (image,) = self.images
+        fit = fitted(image, pixels, self.min_pixels, self.max_pixels)
+        if fit is None:
+            return self
+        return replace(self, images=[fit], min_pixels=min(self.min_pixels, fit.shape[0] * fit.shape[1]))
 
 
 def save_cases(path: Path, cases: list[Case]) -> None:

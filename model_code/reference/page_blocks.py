@@ -3,10 +3,12 @@
 
 from __future__ import annotations
 
+import argparse
 import base64
 import http.client
 import json
 import os
+import sys
 import urllib.error
 import urllib.request
 from pathlib import Path
@@ -15,14 +17,26 @@ from typing import Any
 import numpy as np
 
 from health_probe import OPENER
-from tool_errors import ServiceError
+from tool_errors import ServiceError, UsageError
 
-from .media import png, read_image
+from .media import named, png, read_image
 
 PAGE_SECONDS = 1800
 # Labels of blocks (PP-DocLayoutV2) that have a task of their own; those of pictures, which have none.
 OF_TASK = {"table": {"table"}, "formula": {"display_formula", "formula"}, "chart": {"chart"}, "seal": {"seal"}}
 PICTURES = {"image", "header_image", "footer_image"}
+
+
+def pictures_to_judge(options: argparse.Namespace) -> list[tuple[str, np.ndarray]]:
+    """(name, [height, width, 3] uint8) of --test_images, or of the blocks of --test_pages. Raises UsageError and
+    ServiceError."""
+    if options.test_images:
+        return named(options.test_images)
+    found = blocks_of(options.test_pages, options.parser, options.task)
+    if not found:
+        raise UsageError(f"--test_pages: the parser finds no block on them that --task {options.task} is for")
+    print(f"{len(found)} blocks of {', '.join(file.name for file in options.test_pages)}", file=sys.stderr, flush=True)
+    return found
 
 
 def blocks_of(files: list[Path], parser: str, task: str) -> list[tuple[str, np.ndarray]]:

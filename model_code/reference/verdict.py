@@ -72,11 +72,13 @@ class Check:
 
 @dataclass
 class Verdict:
-    """Everything a report says. ``served`` tells which of the two kinds of comparison it was."""
+    """Everything a report says. ``served`` tells which of the two kinds of comparison it was; ``top``: of how many
+    most probable tokens a served one's log-probabilities were compared."""
 
     images: list[ImageFigures] = field(default_factory=list)
     worst: list[Worst] = field(default_factory=list)
     served: bool = False
+    top: int = 20
 
     def mean(self, values: Sequence[float]) -> float:
         """Mean over all positions of a figure of each image."""
@@ -117,7 +119,7 @@ class Verdict:
                 top1,
                 Check("Cosine similarity", f">= {thresholds.cosine}", "not available: a server gives no logits", None),
                 Check(
-                    "Mean difference of log-probabilities, top 20",
+                    f"Mean difference of log-probabilities, top {self.top}",
                     f"<= {thresholds.logprob}",
                     f"{self.error:.5f}",
                     self.error <= thresholds.logprob,

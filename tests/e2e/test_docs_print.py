@@ -96,3 +96,15 @@ def test_what_a_folder_prints(local: LocalMode, tmp_path: Path):
     found = printed(f"{command} --formats md,json,xlsx,docx,pdf,layout", tmp_path, local, python_of("client"))
     first, *_, last = lines(found, numbers=True)
     assert lines(shown, numbers=True) == [first, last]
+
+
+def test_lower_lines_of_a_pages_blocks_are_judged_by_the_running_bundle(local: LocalMode, tmp_path: Path):
+    """docs/install.md's command; the demo weights read lines of 24 pixels as they read whole crops."""
+    words = f"--test_pages {ROOT}/tests/data/letter.png --parser {local.parser_url} --candidate vllm:{local.vlm_url}"
+    rest = f"--line_pixels 24 --max_new_tokens 12 --threshold_top1 97 --output {tmp_path / 'report.md'}"
+    command = f"scripts/eval_accuracy.py --model_path models/demo/PaddleOCR-VL {words} {rest}"
+    found = printed(command, tmp_path, local, python_of("reference"))
+    assert "blocks of letter.png" in found and "PASSED" in found, found
+    tokens = [list(map(int, pair)) for pair in re.findall(r"(\d+) tokens of the image, (\d+) with", found)]
+    whole, lower = (sum(side) for side in zip(*tokens))
+    assert len(tokens) >= 8 and lower < 0.7 * whole
