@@ -23,6 +23,7 @@ def run(bundle: Project, commands: str, backup: Path) -> None:
 
 def test_jobs_survive_the_loss_of_the_volume(bundle: Project, tmp_path: Path):
     bundle.wait_ready()
+    bundle.wait_healthy("vlm")  # the engine notices later that it serves again, and compose asks the engine
     client = bundle.client
     job = client.submit(pdf_of(LETTER.read_bytes(), 2))
     check_job(client, job, 2)

@@ -26,8 +26,9 @@ SERVICES = ("vlm", "parser")
 
 def test_both_are_healthy(bundle: Project):
     for service in SERVICES:
+        bundle.wait_healthy(service)  # the tests before may have taken a replica away
         state = bundle.inspect(service)["State"]
-        assert state["Running"] and state["Health"]["Status"] == "healthy" and state["ExitCode"] == 0
+        assert state["Running"] and state["ExitCode"] == 0
 
 
 def test_the_demo_script_parses_a_page_in_containers(bundle: Project, tmp_path: Path):
