@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import hashlib
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import Literal
 
@@ -105,15 +106,18 @@ class Site:
         page.on("dialog", self._note_dialog)
         page.on("request", lambda request: self._note(request.url))
         page.on("requestfailed", self._note_failure)
-        self._load(page)
+        self._load(lambda: page.goto(self._url + "/"))
         return page
 
-    def _load(self, page: Page) -> None:
-        """As a person does, load the page again when something of it did not come."""
+    def reload(self, page: Page) -> None:
+        self._load(page.reload)
+
+    def _load(self, load: Callable[[], object]) -> None:
+        """As a person does, load a page again when something of it did not come."""
         for _ in range(LOADS):
             before = self._cut
             try:
-                page.goto(self._url + "/")
+                load()
             except Error as error:
                 if NETWORK_CHANGED not in str(error):
                     raise

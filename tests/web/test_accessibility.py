@@ -168,7 +168,7 @@ def test_axe_finds_nothing_in_a_long_list_and_pages_of_a_book_can_be_hit(site, l
     listed = [*jobs[2:], *jobs[:2], book]
     stored = json.dumps([{"id": job["jobId"], "name": job["fileName"]} for job in listed])
     page.evaluate("stored => localStorage.setItem('docparser.jobs', stored)", stored)
-    page.reload()
+    site.reload(page)
     expect(page.locator('#documents li[data-stage="failed"]')).to_have_count(DOCUMENTS // 4)
     expect(page.locator("#strip button")).to_have_count(40)
     check(page, "many documents", dark=look == "narrow")
@@ -217,7 +217,7 @@ def test_what_is_over_is_not_told_again(site, file):
     page = site.open()
     page.set_input_files("#files", file())
     expect(page.locator("#news")).to_have_text("wells.pdf: done, 1 page")
-    page.reload()
+    site.reload(page)
     expect(page.locator(".row[aria-current] .prose table")).to_be_visible()
     expect(page.locator("#news")).to_be_empty()
 

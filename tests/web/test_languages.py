@@ -155,7 +155,7 @@ def test_no_text_stands_outside_of_the_languages(site, service, vlm, file, tmp_p
     notes.write_text("no document")
     page = site.open()
     page.route("**/ui/languages/*.js", in_brackets)
-    page.reload()
+    site.reload(page)
     expect(page).to_have_title("⟦Document parser⟧")
     check_nothing_is_outside(page)
     with vlm.holding():
@@ -209,7 +209,7 @@ def test_another_language_is_chosen_in_place_and_kept(site, file):
     expect(page.locator("#readers")).to_have_text("由 PaddleOCR-VL-0.9B 识别")
     expect(page.locator(".row[aria-current] .box").first).to_have_attribute("aria-label", "文档标题，第 1 块")
     expect(page.locator("#strip button").first).to_have_attribute("aria-label", "第 1 页，已完成")
-    page.reload()
+    site.reload(page)
     expect(page).to_have_title("文档解析")
     expect(page.locator(".row[aria-current] .prose table")).to_be_visible()
     page.locator("#language").click()

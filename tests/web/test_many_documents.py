@@ -43,7 +43,7 @@ def test_more_documents_at_work_than_a_browser_has_connections(site, vlm, file, 
         all_are_sent(page)
         page.locator("#cancel").click()
         expect(page.locator("#state")).to_have_text("cancelled")
-        page.reload()
+        site.reload(page)
         expect(page.locator("#documents li")).to_have_count(COUNT)
         expect(page.locator("#capacity")).to_contain_text("pages in work")
     expect(page.locator("#documents progress:visible")).to_have_count(0, timeout=WAIT_MS)
@@ -199,7 +199,7 @@ def test_a_folder_is_dropped_with_the_folders_in_it(site, file, tmp_path):
     all_are_sent(page)
     assert sorted(listed(page)) == ["inner.pdf", "scan_01.pdf", "scan_02.pdf"]
     expect(page.locator("#problem")).to_be_hidden()
-    page.reload()
+    site.reload(page)
     page.set_input_files("#folder", str(tmp_path / "archive/older"))
     expect(page.locator("#documents li")).to_have_count(4)
     expect(page.locator("li progress:visible")).to_have_count(0)

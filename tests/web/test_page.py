@@ -286,7 +286,7 @@ def test_download_reload_and_remove(site, file):
     with page.expect_download() as download:
         page.locator('[data-format="zip"]').click()
     assert download.value.suggested_filename == "wells.zip"
-    page.reload()
+    site.reload(page)
     expect(page.locator(".row[aria-current] .prose table")).to_be_visible()
     page.locator("#remove").click()
     expect(page.locator("#viewer")).to_be_hidden()

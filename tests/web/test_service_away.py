@@ -156,7 +156,7 @@ def test_what_a_proxy_says_of_a_service_that_is_away_is_not_believed(site, file,
 
     page.route(SERVICE, away)
     page.add_init_script(HURRY)
-    page.reload()
+    site.reload(page)
     # Of the document on the screen, and of the others.
     until(page, lambda: all(len([url for url in asked if one in url]) > 1 for one in ("/events", "jobId=")))
     expect(page.locator("#documents li")).to_have_count(2)
@@ -171,7 +171,7 @@ def test_what_a_proxy_says_of_a_service_that_is_away_is_not_believed(site, file,
 def test_a_page_that_could_not_be_had_is_there_when_the_service_is(site, file):
     page = site.open()
     page.add_init_script(HURRY)
-    page.reload()
+    site.reload(page)
     away: list[Route] = []
 
     def fail(route: Route) -> None:

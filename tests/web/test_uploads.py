@@ -280,7 +280,7 @@ def test_when_a_document_goes_is_told_and_that_it_is_gone(site, file):
         }""",
         removed,
     )
-    page.reload()
+    site.reload(page)
     expect(page.locator("#problem p")).to_have_count(1)
     expect(page.locator("#problem p")).to_contain_text("a.pdf")
     expect(page.locator("#problem p")).to_contain_text("and 1 other")
