@@ -69,9 +69,9 @@ class BFloat16CpuAttention(PackedAttention):
         query, key, value = heads[0], heads[1].transpose(1, 2), heads[2]
         count, length, size = query.shape
         threads = torch.get_num_threads()
-        # A head for each thread: products and kernels share a step out in the same way, so a core's scores stay in its
-        # cache.
-        group = min(count, threads)
+        # As many heads for each thread as its cache holds the scores of: products and kernels share a step out in the
+        # same way.
+        group = even_part(count, threads * max(1, SCORES_PER_THREAD // length**2))
         rows = even_part(length, max(LEAST_ROWS, SCORES_PER_THREAD * threads // (group * length)))
         scores, sums = query.new_empty(group * rows * length), query.new_empty(group * rows, dtype=torch.float32)
         attended = query.new_empty(group * rows * size)
