@@ -14,7 +14,7 @@ from vllm.utils.torch_utils import set_default_torch_dtype
 
 from tests.plugin.layers import linear_layer, one_rank
 from tests.support.threads import torch_threads
-from vlm_models import int8, settings
+from vlm_models import int8, onednn, settings
 from vlm_models.kernels.int8 import ZERO, finish, finish_add, gelu_quantise, quantise
 from vlm_models.paddleocr_vl import linear
 from vlm_models.paddleocr_vl.config import PaddleOCRVLConfig
@@ -79,7 +79,8 @@ def test_gelu_of_sums_becomes_integers(threads, spread):
 
 def in_int8(kind: type, dtype: torch.dtype, inputs: int, outputs: int) -> tuple[Any, torch.Tensor, torch.Tensor]:
     """A layer, with the weights and the bias that it was made from."""
-    layer: Any = linear.fused(linear_layer(kind, dtype, inputs, outputs))
+    layer: Any = linear_layer(kind, dtype, inputs, outputs)
+    onednn.use_onednn(layer)
     weight, bias = layer.weight.double(), layer.bias.double()
     int8.use_int8(layer)
     with set_default_torch_dtype(dtype):  # as vLLM's loader does

@@ -4,17 +4,16 @@
 from __future__ import annotations
 
 import types
-from typing import Any
 
 import pytest
 import torch
 import torch.nn.functional as F
-from vllm.model_executor.layers.linear import ColumnParallelLinear, LinearBase, RowParallelLinear
+from vllm.model_executor.layers.linear import LinearBase
 
 from env_values import WrongValue
-from tests.plugin.layers import linear_layer, one_rank
+from tests.plugin.layers import one_rank
 from tests.support.threads import torch_threads
-from vlm_models.paddleocr_vl import attention, linear, passes
+from vlm_models.paddleocr_vl import attention, passes
 from vlm_models.paddleocr_vl.attention import bf16_cpu, packed_attention
 from vlm_models.paddleocr_vl.attention.bf16_cpu import BFloat16CpuAttention
 from vlm_models.paddleocr_vl.attention.flash import FlashAttention
@@ -216,36 +215,3 @@ def test_any_bound_and_any_crowd_give_the_same_features(tower):
         patches.split(counts), GRIDS, together.split([n // 4 for n in counts]), strict=True
     ):
         torch.testing.assert_close(encode(tower, part, [grid], 1 << 20), expected, rtol=1e-4, atol=1e-5)
-
-
-@pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float32, 1e-5), (torch.bfloat16, 2e-2)])
-@pytest.mark.parametrize("rows", [1, 7, 300])
-def test_what_is_fused_into_a_product(one_rank, dtype, tolerance, rows):
-    x, residual = torch.randn(rows, 32).to(dtype), torch.randn(rows, 48).to(dtype)
-    layers: list[Any] = [linear.fused(linear_layer(kind, dtype)) for kind in (ColumnParallelLinear, RowParallelLinear)]
-    column, row = layers
-    weight, bias = column.weight.double(), column.bias.double()
-    product = F.linear(x.double(), weight, bias)
-    for layer in layers:
-        layer.quant_method.process_weights_after_loading(layer)
-        assert linear.ready(layer) == linear.multiplies(dtype)
-        assert layer.weight.numel() == 0 or not linear.ready(layer), "the plain weights are to be given back"
-    with torch.inference_mode():
-        torch.testing.assert_close(column(x).double(), product, rtol=tolerance, atol=tolerance)
-        for approximate in ("tanh", "none"):
-            expected = F.gelu(product, approximate=approximate)
-            torch.testing.assert_close(
-                linear.linear_gelu(column, x, approximate).double(), expected, rtol=tolerance, atol=tolerance
-            )
-        added = linear.linear_add(row, x, residual).double()
-        torch.testing.assert_close(added, product + residual.double(), rtol=tolerance, atol=tolerance)
-        # Several ranks: the sum over ranks comes first, so nothing may be added inside.
-        row.tp_size, row.reduce_results = 2, False
-        row.skip_bias_add = False
-        torch.testing.assert_close(linear.linear_add(row, x, residual).double(), added, rtol=2e-2, atol=6e-2)
-
-
-def test_quantised_layers_are_left_alone(one_rank):
-    layer = linear_layer(ColumnParallelLinear, torch.float32)
-    layer.quant_method = object()
-    assert type(linear.fused(layer).quant_method) is object

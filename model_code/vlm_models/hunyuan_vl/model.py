@@ -12,6 +12,7 @@ from vllm.model_executor.models.hunyuan_vision import HunYuanVisionPatchEmbed, H
 from vllm.model_executor.models.hunyuan_vision import HunYuanVLForConditionalGeneration as VllmHunYuanVL
 from vllm.multimodal import MULTIMODAL_REGISTRY
 
+from ..onednn import use_onednn
 from .multimodal import BoundedHunYuanVLInfo, BoundedHunYuanVLProcessor, start_token
 
 
@@ -89,3 +90,4 @@ class HunYuanVLForConditionalGeneration(VllmHunYuanVL):
             layer.self_attn.rotary_emb = XDRotation(
                 layer.self_attn.rotary_emb.cos_sin_cache, config.rope_scaling["xdrope_section"]
             )
+        use_onednn(self)

@@ -17,6 +17,7 @@ from vllm.multimodal import MULTIMODAL_REGISTRY
 from vllm.multimodal.inputs import MultiModalFeatureSpec
 from vllm.sequence import IntermediateTensors
 
+from ..onednn import use_onednn
 from ..settings import in_int8
 from ..vllm_names import keeps_on_host
 from .config import PaddleOCRVLConfig, PaddleOCRVLTextConfig
@@ -38,6 +39,7 @@ def build_language_model(vllm_config: VllmConfig, config: PaddleOCRVLTextConfig,
     for layer in model.model.layers:
         if not isinstance(layer, PPMissingLayer):
             layer.self_attn.rotary_emb.is_neox_style = True
+    use_onednn(model)
     return model
 
 

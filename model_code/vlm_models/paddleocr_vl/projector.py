@@ -10,8 +10,9 @@ import torch
 from torch import Tensor, nn
 from vllm.model_executor.layers.linear import ColumnParallelLinear, RowParallelLinear
 
+from ..onednn import use_onednn
 from .config import PaddleOCRVLConfig
-from .linear import fused, linear_gelu
+from .linear import linear_gelu
 
 
 class Projector(nn.Module):
@@ -23,8 +24,9 @@ class Projector(nn.Module):
         self.merged = vision.hidden_size * vision.spatial_merge_size**2
         self.pre_norm = nn.LayerNorm(vision.hidden_size, eps=1e-5)
         text, common = config.text_config.hidden_size, {"quant_config": quant, "return_bias": False}
-        self.linear_1 = fused(ColumnParallelLinear(self.merged, self.merged, prefix=f"{prefix}.linear_1", **common))
-        self.linear_2 = fused(RowParallelLinear(self.merged, text, prefix=f"{prefix}.linear_2", **common))
+        self.linear_1 = ColumnParallelLinear(self.merged, self.merged, prefix=f"{prefix}.linear_1", **common)
+        self.linear_2 = RowParallelLinear(self.merged, text, prefix=f"{prefix}.linear_2", **common)
+        use_onednn(self)
 
     def forward(self, passes: Iterable[Tensor]) -> Tensor:
         """Features of the tower's passes, each taken while a CPU's cache still holds it, to one tensor of tokens."""

@@ -18,10 +18,11 @@ from vllm.model_executor.layers.linear import ColumnParallelLinear, QKVParallelL
 from vllm.model_executor.layers.quantization import QuantizationConfig
 from vllm.model_executor.utils import set_weight_attrs
 
+from ..onednn import use_onednn
 from ..settings import VisionSettings
 from .attention import PackedAttention, packed_attention
 from .config import PaddleOCRVLVisionConfig
-from .linear import fused, linear_add, perceptron
+from .linear import linear_add, perceptron
 from .passes import Grid, cut_into_passes, default_patches_per_pass
 from .positions import GridEmbeddingCache
 from .weights import load_stacked
@@ -53,9 +54,8 @@ class VisionAttention(nn.Module):
         self.backend = backend
         hidden, heads = config.hidden_size, config.num_attention_heads
         common = {"quant_config": quant, "return_bias": False}
-        qkv = QKVParallelLinear(hidden, self.head_dim, heads, prefix=f"{prefix}.qkv_proj", **common)
-        out = RowParallelLinear(hidden, hidden, prefix=f"{prefix}.out_proj", **common)
-        self.qkv_proj, self.out_proj = fused(qkv), fused(out)
+        self.qkv_proj = QKVParallelLinear(hidden, self.head_dim, heads, prefix=f"{prefix}.qkv_proj", **common)
+        self.out_proj = RowParallelLinear(hidden, hidden, prefix=f"{prefix}.out_proj", **common)
 
     def forward(self, x: Tensor, residual: Tensor, cos: Tensor, sin: Tensor, plan: Any) -> Tensor:
         """Attention over ``x``, plus ``residual``; all [T, hidden]."""
@@ -70,8 +70,8 @@ class VisionMLP(nn.Module):
         self.rows = rows
         hidden, inner = config.hidden_size, config.intermediate_size
         common = {"quant_config": quant, "return_bias": False}
-        self.fc1 = fused(ColumnParallelLinear(hidden, inner, prefix=f"{prefix}.fc1", **common))
-        self.fc2 = fused(RowParallelLinear(inner, hidden, prefix=f"{prefix}.fc2", **common))
+        self.fc1 = ColumnParallelLinear(hidden, inner, prefix=f"{prefix}.fc1", **common)
+        self.fc2 = RowParallelLinear(inner, hidden, prefix=f"{prefix}.fc2", **common)
 
     def forward(self, x: Tensor, residual: Tensor) -> Tensor:
         """[T, hidden] -> [T, hidden]. Patches are independent here: an image larger than a pass goes in parts."""
@@ -134,6 +134,7 @@ class VisionTransformer(nn.Module):
         self.encoder = VisionEncoder(config, self.backend, self.patches_per_pass, quant, f"{prefix}.encoder")
         self.post_layernorm = nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps)
         self.grids = GridEmbeddingCache(config.spatial_merge_size, head_dim, config.rope_theta)
+        use_onednn(self)
 
     def forward(self, patches: Tensor, grids: Sequence[Grid]) -> Iterator[Tensor]:
         """Features of the images' patches, in as many passes as the bound asks for, each made when it is asked for.

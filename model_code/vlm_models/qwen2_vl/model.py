@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 from transformers.models.qwen2_vl.video_processing_qwen2_vl import Qwen2VLVideoProcessor
+from vllm.config import VllmConfig
 from vllm.model_executor.models.qwen2_vl import (
     Qwen2VLDummyInputsBuilder,
     Qwen2VLMultiModalProcessor,
@@ -20,6 +21,7 @@ from vllm.model_executor.models.qwen2_vl import Qwen2VLForConditionalGeneration 
 from vllm.multimodal import MULTIMODAL_REGISTRY
 
 from ..checked_inputs import BoundedInfo, CountedPlaces, features_of
+from ..onednn import use_onednn
 from ..vllm_names import Qwen2VLImageProcessorFast
 
 FACTOR = 28  # pixels per side of the block that becomes one token
@@ -116,3 +118,7 @@ class BoundedQwen2VLProcessor(CountedPlaces, Qwen2VLMultiModalProcessor):
 )
 class Qwen2VLForConditionalGeneration(VllmQwen2VL):
     """The published checkpoints' model."""
+
+    def __init__(self, *, vllm_config: VllmConfig, prefix: str = "") -> None:
+        super().__init__(vllm_config=vllm_config, prefix=prefix)
+        use_onednn(self)
