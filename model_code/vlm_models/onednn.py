@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Linear layers on a CPU as oneDNN's products, with weights in its own blocked layout, put there once as they load.
 
-A step of decoding reads all weights for a few rows: vLLM's path, PyTorch's plain product, takes twice as long for that
+A step of decoding reads all weights for a few rows: vLLM 0.11.1 takes the plain product of PyTorch, and twice as long for that
 in bfloat16 and three times as long in float32 (docs/decisions/0104). In the tower, what follows is part of the product
 too (``paddleocr_vl.linear``). The operators are those that torch.compile's CPU back end calls; where a release of torch
 lacks them, or the processor the instructions, the plain path stays.
