@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Linear layers on a CPU as oneDNN's products, with weights in its own blocked layout, put there once as they load.
 
-A step of decoding reads all weights for a few rows: vLLM 0.11.1 takes the plain product of PyTorch, and twice as long for that
-in bfloat16 and three times as long in float32 (docs/decisions/0104). In the tower, what follows is part of the product
-too (``paddleocr_vl.linear``). The operators are those that torch.compile's CPU back end calls; where a release of torch
-lacks them, or the processor the instructions, the plain path stays.
+A step of decoding reads all weights for a few rows. PyTorch's plain product, which vLLM 0.11.1 takes, needs twice the
+time for that in bfloat16 and three times in float32 (docs/decisions/0104). In the tower, what follows is part of the
+product too (``paddleocr_vl.linear``). The operators are those that torch.compile's CPU back end calls; where a release
+of torch lacks them, or the processor the instructions, the plain path stays.
 """
 
 from __future__ import annotations
