@@ -18,6 +18,7 @@ STRIPS = 12  # side by side, lines are measured in each: in a narrow one, lines 
 NARROWEST = 24  # px of a strip
 LOWEST = 6  # px: what is lower is no line
 USUAL = 0.4  # quantile of lines' heights: what is taken for two lines is high, a strip of a line may lack ascenders
+STROKES = 12  # widths of a stroke that a line is high at most: print has 4 to 9, and light faces more
 MARGIN = 0.25  # of a line's height, that stays around the ink
 TILE = 28  # px of a token's sides: 2 x 2 patches of 14
 LEAST = 16 * TILE * TILE  # pixels that are left of the smallest picture
@@ -56,15 +57,24 @@ def fitted(picture: np.ndarray, line: int, least: int, most: int) -> np.ndarray 
 
 
 def line_height(ink: np.ndarray) -> float | None:
-    """Of the usual line, in pixels. ``ink``: bool [height, width]."""
+    """Of the usual line, in pixels. ``ink``: bool [height, width].
+
+    Where rules cross all strips, or lines touch, no white parts two lines. The strokes bound the height then.
+    """
     width = max(NARROWEST, math.ceil(ink.shape[1] / STRIPS))
-    heights: list[int] = []
-    for left in range(0, ink.shape[1], width):
-        rows = ink[:, left : left + width].any(axis=1)
-        edges = np.flatnonzero(np.diff(np.concatenate(([False], rows, [False]))))
-        heights += (edges[1::2] - edges[::2]).tolist()
-    lines = [height for height in heights if height >= LOWEST]
-    return float(np.quantile(lines, USUAL)) if lines else None
+    strips = [ink[:, left : left + width].any(axis=1) for left in range(0, ink.shape[1], width)]
+    heights = np.concatenate([_runs(rows) for rows in strips])
+    lines = heights[heights >= LOWEST]
+    if not len(lines):
+        return None
+    strokes = _runs(np.pad(ink, ((0, 0), (0, 1))).ravel())
+    return min(float(np.quantile(lines, USUAL)), STROKES * float(np.median(strokes)))
+
+
+def _runs(marks: np.ndarray) -> np.ndarray:
+    """Lengths of the runs of true values."""
+    edges = np.flatnonzero(np.diff(np.concatenate(([False], marks, [False]))))
+    return edges[1::2] - edges[::2]
 
 
 def _with_ink(ink: np.ndarray, margin: int) -> tuple[int, int, int, int]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -54,6 +55,33 @@ def test_lines_are_measured(size: int, lines: int, changes: dict):
     ascent, descent = font(size).getbbox("dg")[1::2]
     found = line_height(inked(print_of(size, lines, **changes)))
     assert found is not None and 0.7 <= found / (descent - ascent) <= 1.3
+
+
+def ruled(lines: np.ndarray) -> np.ndarray:
+    """The same in a table of 25 columns and a line in each row."""
+    height, width = lines.shape[:2]
+    lines = lines.copy()
+    for column in range(0, width, width // 25):
+        lines[:, column : column + 2] = 0
+    return lines
+
+
+def touching(lines: np.ndarray) -> np.ndarray:
+    """Lines so close that one's descenders reach into the next: no row is white."""
+    found = lines.copy()
+    for rows in (10, 20):
+        found[rows:] = np.minimum(found[rows:], lines[:-rows])
+    assert inked(found).any(axis=1)[20:-20].all()
+    return found
+
+
+@pytest.mark.parametrize("spoilt", [ruled, touching])
+def test_where_no_row_is_white_print_is_not_made_too_small(spoilt: Callable[[np.ndarray], np.ndarray]):
+    picture = print_of(24, 12)
+    right, found = line_height(inked(picture)), line_height(inked(spoilt(picture)))
+    assert right is not None and found is not None and found <= 2 * right
+    fit = fitted(spoilt(picture), 24, *BOUNDS)
+    assert fit is None or fit.shape[0] > 0.5 * picture.shape[0]
 
 
 @pytest.mark.parametrize("line", [18, 24, 32])
