@@ -32,7 +32,7 @@ ANSWERED = {
     "sideways": r"says `sideways`|`sideways`",
     "handwriting": r"reads both, according to its authors",
     "TIFF of several pages": r"each full picture of a TIFF",
-    "faster on a CPU": r"VLM_PRECISION=int8.*scripts/eval_accuracy\.py|PARSER_LINE_PIXELS=24.*scripts/eval_accuracy\.py",
+    "faster on a CPU": r"(?:VLM_PRECISION=int8|PARSER_LINE_PIXELS=24).*scripts/eval_accuracy\.py",
     "Windows": r"Windows \(WSL 2\) and macOS",
 }
 
