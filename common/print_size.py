@@ -62,7 +62,7 @@ def line_height(ink: np.ndarray) -> float | None:
     Where rules cross all strips, or lines touch, no white parts two lines. The strokes bound the height then.
     """
     width = max(NARROWEST, math.ceil(ink.shape[1] / STRIPS))
-    strips = [ink[:, left : left + width].any(axis=1) for left in range(0, ink.shape[1], width)]
+    strips = [np.any(ink[:, left : left + width], axis=1) for left in range(0, ink.shape[1], width)]
     heights = np.concatenate([_runs(rows) for rows in strips])
     lines = heights[heights >= LOWEST]
     if not len(lines):

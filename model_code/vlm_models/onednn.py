@@ -45,16 +45,18 @@ def use_onednn(*modules: nn.Module) -> None:
         and hasattr(torch.ops.mkldnn, "_reorder_linear_weight")
     ):
         return
-    layers = [layer for module in modules for layer in module.modules()]
-    embeddings = {
-        id(layer.weight)
-        for layer in layers
-        if isinstance(layer, VocabParallelEmbedding) and not isinstance(layer, ParallelLMHead)
-    }
-    for layer in layers:
-        plain = isinstance(layer, LinearBase) and type(layer.quant_method) is UnquantizedLinearMethod
-        chooses = isinstance(layer, ParallelLMHead) and type(layer.quant_method) is UnquantizedEmbeddingMethod
-        if (plain or chooses) and id(layer.weight) not in embeddings and multiplies(layer.weight.dtype):
+    plain = [
+        layer
+        for module in modules
+        for layer in module.modules()
+        if isinstance(layer, LinearBase | VocabParallelEmbedding)
+        and type(layer.quant_method) in (UnquantizedLinearMethod, UnquantizedEmbeddingMethod)
+    ]
+    products = [layer for layer in plain if isinstance(layer, LinearBase | ParallelLMHead)]
+    shared = {id(layer.get_parameter("weight")) for layer in plain if layer not in products}
+    for layer in products:
+        weight = layer.get_parameter("weight")
+        if id(weight) not in shared and multiplies(weight.dtype):
             layer.quant_method = OneDnnLinearMethod()
 
 

@@ -63,7 +63,7 @@ def test_the_choice_of_a_token_unless_it_shares_the_embeddings(one_rank, shared)
             self.chooses: Any = ParallelLMHead(300, 32, params_dtype=torch.float32)
             if shared:
                 self.chooses.weight = self.embeddings.weight
-            nn.init.normal_(self.chooses.weight)
+            nn.init.normal_(self.chooses.get_parameter("weight"))
 
     model = Model()
     head, x = model.chooses, torch.randn(5, 32)
