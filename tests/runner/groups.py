@@ -114,16 +114,19 @@ GROUPS = {
         # Ray, and clusters of several nodes on this machine.
         Group("corpus", "corpus", ("tests/corpus",), also=("s3", "vlm")),
         # The family that only the second stack's vLLM has, the version of PaddleOCR-VL that is served by default, 8-bit
-        # integers on its PyTorch, and pages through parser and server; on demand all of tests/plugin.
+        # integers and oneDNN on its PyTorch, and pages through parser and server; on demand all of tests/plugin.
         Group(
             "plugin-0.23",
             "vlm-0.23",
             (
-                *(f"tests/plugin/test_{name}.py" for name in ("families", "family_shapes", "versions", "int8")),
+                *(
+                    f"tests/plugin/test_{name}.py"
+                    for name in ("families", "family_shapes", "versions", "int8", "onednn")
+                ),
                 "tests/e2e/test_blocks.py",
             ),
             also=("reference", "parser"),
-            options=("-k", "hunyuan_vl or test_versions or test_int8 or test_blocks"),
+            options=("-k", "hunyuan_vl or test_versions or test_int8 or test_onednn or test_blocks"),
         ),
         # The environment fuzz lends its packages to the parser's Python.
         Group("fuzz", "parser", ("tests/fuzz",), also=("fuzz",)),
