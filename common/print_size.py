@@ -13,7 +13,8 @@ import math
 import numpy as np
 from PIL import Image
 
-INK = 60  # grey levels from the paper's
+INK = 60  # grey levels from the paper's, of what lines are measured by
+FAINT = 24  # of what is not cut off
 STRIPS = 12  # side by side, lines are measured in each: in a narrow one, lines that rise have white between them, too
 NARROWEST = 24  # px of a strip
 LOWEST = 6  # px: what is lower is no line
@@ -35,11 +36,11 @@ def fitted(picture: np.ndarray, line: int, least: int, most: int) -> np.ndarray 
     height, width, _ = picture.shape
     image = Image.fromarray(picture)
     grey = np.asarray(image.convert("L"))
-    ink = np.abs(grey.astype(np.int16) - int(np.median(grey))) > INK
-    found = line_height(ink)
+    apart = np.abs(grey.astype(np.int16) - int(np.median(grey)))
+    found = line_height(apart > INK)
     if found is None:
         return None
-    left, top, right, bottom = area = _with_ink(ink, round(MARGIN * found))
+    left, top, right, bottom = area = _with_ink(apart > FAINT, round(MARGIN * found))
     pixels = min(max(height * width, least), most)
     floor = math.sqrt(LEAST / ((right - left) * (bottom - top)))
     scale = min(max(line / found, floor), math.sqrt(pixels / (height * width)))

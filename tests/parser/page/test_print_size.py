@@ -115,6 +115,15 @@ def test_blank_margins_go_and_their_paper_fills_the_rest():
     assert (fit[[0, -1]] == 255).all() and (fit[:, [0, -1]] == 255).all()
 
 
+def test_faint_print_at_the_edge_is_not_cut_off():
+    picture = print_of(60, 6, margin=300)
+    faint = picture.copy()
+    stamp = print_of(60, 1)[:, :600]
+    faint[10 : 10 + len(stamp), 40:640] = np.maximum(stamp, 215)
+    tight, whole = (fitted(one, 24, *BOUNDS) for one in (picture, faint))
+    assert tight is not None and whole is not None and whole.shape[0] > tight.shape[0] + 2 * TILE
+
+
 @pytest.mark.parametrize("size", [10, 14])
 def test_a_page_number_keeps_some_pixels(size: int):
     picture = np.full((30, 40, 3), 255, np.uint8)
