@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 from collections.abc import Callable
 
 import numpy as np
@@ -175,4 +174,3 @@ def test_small_print_is_not_enlarged_beyond_what_the_vlm_would():
     fit = fitted(picture, 48, *BOUNDS)
     assert fit is None, "12 lines of 8 px: the bounds enlarge them to less than 48"
     assert dataclasses.replace(question(), picture=picture).with_lines_of(48).picture is picture
-    assert math.sqrt(published(picture) / (picture.size / 3)) < 6
