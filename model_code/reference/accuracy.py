@@ -18,6 +18,7 @@ from tool_errors import FAILED, UsageError, run
 
 from . import report
 from .device import DTYPES, Device, device_name
+from .families import FAMILIES, model_type
 from .inference import add_prompt_options, cases_of
 from .prompts import Form
 from .verdict import WORST, ImageFigures, Thresholds, Verdict, Worst, figures
@@ -252,9 +253,14 @@ def main() -> int:
         raise UsageError(f"--max_new_tokens {options.max_new_tokens}: expected at least 1")
     if not 0 <= options.line_pixels <= 96:
         raise UsageError(f"--line_pixels {options.line_pixels}: expected 1 to 96, or 0 for crops as they are")
-    asks_as_the_parser = options.prompt is None and options.task in ("ocr", "table")
-    if options.line_pixels and not (options.candidate.startswith("vllm:") and asks_as_the_parser):
-        raise UsageError("--line_pixels is for --candidate vllm:URL with --task ocr or table, as the parser asks")
+    own_words = (options.prompt, options.min_pixels, options.max_pixels) != (None, None, None)
+    of_blocks = FAMILIES[model_type(options.model_path)].of_blocks
+    as_the_parser = of_blocks and options.task in ("ocr", "table") and not own_words
+    if options.line_pixels and not (as_the_parser and options.candidate.startswith("vllm:")):
+        raise UsageError(
+            "--line_pixels asks as the parser does: PaddleOCR-VL, --candidate vllm:URL, --task ocr or table, and none "
+            "of --prompt, --min_pixels, --max_pixels"
+        )
     from .page_blocks import pictures_to_judge
 
     cases = cases_of(options, pictures_to_judge(options))

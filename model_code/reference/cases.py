@@ -34,7 +34,7 @@ class Case:
 
     def with_lines_of(self, pixels: int) -> Case:
         """The case of one image as the parser asks it with PARSER_LINE_PIXELS."""
-        from print_size import fitted  # Pillow's, which only this needs
+        from print_size import fitted  # it needs Pillow, which nothing else here does
 
         (image,) = self.images
         fit = fitted(image, pixels, self.min_pixels, self.max_pixels)

@@ -37,8 +37,8 @@ class OneDnnLinearMethod(UnquantizedLinearMethod):
 
 
 def use_onednn(*modules: nn.Module) -> None:
-    """Compute the linear layers of ``modules`` so, the choice of a token among them, unless it shares the embeddings'
-    weights; called before weights are loaded. Does nothing where that cannot be."""
+    """Compute the linear layers of ``modules`` by oneDNN, the choice of a token among them, unless it shares the
+    embeddings' weights; called before weights are loaded. Does nothing where oneDNN cannot."""
     if not (
         current_platform.is_cpu()
         and hasattr(torch.ops.mkldnn, "_linear_pointwise")

@@ -78,7 +78,7 @@ def test_accuracy_of_a_device_and_of_a_server(tool, family, weights, server, two
     assert tool(accuracy, *shared, "--candidate", f"vllm:{server.url}") == 1, "what differs is seen"
 
 
-def test_crops_with_lower_lines_are_judged_as_the_parser_sends_them(tool, small, tmp_path, capsys):
+def test_crops_with_lower_lines_are_judged_as_the_parser_sends_them(tool, models, small, tmp_path, capsys):
     picture = tmp_path / "scan.png"
     Image.open(GOLDEN / "lines.png").convert("RGB").resize((2096, 488)).save(picture)
     shared = ["--model_path", small, "--max_new_tokens", TOKENS, "--output", "report.md", "--test_images", picture]
@@ -95,6 +95,9 @@ def test_crops_with_lower_lines_are_judged_as_the_parser_sends_them(tool, small,
         assert tool(accuracy, *words, 96) == 0, "nothing to gain, so the crop stays as it is"
         for wrong in ([97], [-1], [24, "--task", "formula"], [24, "--prompt", "OCR:"], [24, "--candidate", "cpu"]):
             assert tool(accuracy, *words, *wrong) == 2
+        for wrong in (["--min_pixels", 9], ["--model_path", models["hunyuan_vl"]]):
+            capsys.readouterr()
+            assert tool(accuracy, *words, 24, *wrong) == 2 and "asks as the parser does" in capsys.readouterr().err
     finally:
         server.close()
 
