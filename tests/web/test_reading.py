@@ -16,13 +16,16 @@ def read_now(page: Page) -> str:
     return page.locator("#pagename").inner_text()
 
 
-def is_on_top(page: Page) -> bool:
-    """Whether the page that is read begins at the upper edge of all pages, once the browser has drawn: a row that got
-    another height is told of in the next frame."""
-    page.evaluate("() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
-    row, sheets = page.locator(".row[aria-current]").bounding_box(), page.locator("#sheets").bounding_box()
-    assert row and sheets
-    return abs(row["y"] - sheets["y"]) < 2
+def wait_until_on_top(page: Page) -> None:
+    """The page that is read begins at the upper edge of all pages, once the pictures around it have their size: a row
+    that got another height is told of in the next frame."""
+    page.evaluate("() => Promise.all([...document.querySelectorAll('#sheets img')].map((image) => image.decode()))")
+    page.wait_for_function(
+        """() => {
+            const [row, sheets] = [".row[aria-current]", "#sheets"].map((one) => document.querySelector(one));
+            return Math.abs(row.getBoundingClientRect().top - sheets.getBoundingClientRect().top) < 2;
+        }"""
+    )
 
 
 def test_pages_are_there_before_they_are_read_and_nothing_moves_when_they_are(site, vlm, file):
@@ -69,7 +72,7 @@ def test_a_page_that_is_gone_to_stays_on_the_screen(site, vlm, tmp_path):
             for near in (number - 1, number, number + 1):
                 expect(page.locator(f'.row[data-page="{near}"] .sheetpage > img')).to_be_attached()
             assert read_now(page) == f"Page {number}"
-            assert is_on_top(page)
+            wait_until_on_top(page)
         # A page above grows before the browser has told of the scroll to this one.
         page.evaluate(
             """() => {
@@ -78,7 +81,8 @@ def test_a_page_that_is_gone_to_stays_on_the_screen(site, vlm, tmp_path):
                 document.querySelector("#sheets").dispatchEvent(new Event("scroll"));
             }"""
         )
-        assert is_on_top(page) and read_now(page) == "Page 10"
+        wait_until_on_top(page)
+        assert read_now(page) == "Page 10"
     expect(page.locator("#state")).to_have_text("done, 20 pages")
     expect(page.locator("#pagename")).to_have_text("Page 10")
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
+import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -97,12 +99,12 @@ def simulated_cann(stack: Stack, environment: dict[str, str], wheels: Path) -> s
     """The simulated CANN image of a stack: its version's folders, and libraries with what its torch_npu looks for."""
     version = cann_version(stack)
     image = f"cann-simulated:{version}"
-    words = ["buildx", "build", "--load", "--network", "host", "--tag", image]
-    for name, value in {"CANN": version, "TORCH_NPU": stack.args["TORCH_VERSION"]}.items():
-        words += ["--build-arg", f"{name}={value}"]
-    for name, folder in {"wheels": wheels, "support": ROOT / "tests/support"}.items():
-        words += ["--build-context", f"{name}={folder}"]
-    with stage(f"the simulated CANN {version} image"):
+    (wheel,) = wheels.glob(f"torch_npu-{stack.args['TORCH_VERSION']}*.whl")
+    words = ["buildx", "build", "--load", "--network", "host", "--tag", image, "--build-arg", f"CANN={version}"]
+    with stage(f"the simulated CANN {version} image"), tempfile.TemporaryDirectory() as alone:
+        shutil.copy(wheel, alone)
+        for name, folder in {"torch_npu": alone, "support": ROOT / "tests/support"}.items():
+            words += ["--build-context", f"{name}={folder}"]
         Project("paddleocr-vl-ascend", environment).docker(*words, str(CANN), timeout=900)
     return image
 

@@ -17,6 +17,9 @@ from .packages import EngineError, missing_programs, unpack
 
 START_SECONDS = 120
 STOP_SECONDS = 120
+# Each folder of wheels that a build was given is kept, 2 GB each: the last one is enough.
+WHEELS = {"filter": ["type=source.local"], "keepStorage": "2500MB", "all": True}
+SETTINGS = {"builder": {"gc": {"enabled": True, "policy": [WHEELS]}}}
 
 
 @dataclass
@@ -64,6 +67,8 @@ def start(folder: Path) -> Engine:
     config = folder / "client"
     config.mkdir(exist_ok=True)
     (config / "config.json").write_text(json.dumps({"cliPluginsExtraDirs": [str(plugins)]}))
+    settings = folder / "daemon.json"
+    settings.write_text(json.dumps(SETTINGS))
     socket = Path("/run") / f"engine-{os.getpid()}.sock"
     env = {
         **os.environ,
@@ -74,6 +79,8 @@ def start(folder: Path) -> Engine:
     }
     command = [
         str(root / "usr/sbin/dockerd"),
+        "--config-file",
+        str(settings),
         "--host",
         env["DOCKER_HOST"],
         "--data-root",
