@@ -7,6 +7,7 @@ tests. Other tests that start something by themselves carry the marker in their 
 
 from __future__ import annotations
 
+import gc
 import socket
 import subprocess
 from collections.abc import Iterable, Iterator
@@ -19,6 +20,10 @@ pytest.register_assert_rewrite("tests.support", "tests.images", "tests.npu")
 from tests.support.system_packages import refuse_unnamed_programs  # noqa: E402  after the line above
 
 refuse_unnamed_programs()
+
+# torch, Paddle and the tests themselves are objects that stay. A quarter of the time of some groups went to looking for
+# garbage among them.
+gc.set_threshold(50_000)
 
 # Marker -> fixtures that start or load what the marker says.
 HEAVY = {
@@ -38,6 +43,10 @@ HEAVY = {
 # Folder -> marker of all its tests.
 FOLDERS = {"e2e": "server", "images": "engine", "layout": "model", "workshop/demo_training": "training"}
 TESTS = Path(__file__).resolve().parent
+
+
+def pytest_collection_finish() -> None:
+    gc.freeze()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -78,7 +87,13 @@ def starts_a_service(command: str | Iterable[object]) -> bool:
     words = command.split() if isinstance(command, str) else [str(word) for word in command]
     if any(word.startswith("--print") for word in words):
         return False
-    modules = {"docparser", "vlm_server", "vllm.entrypoints.openai.api_server", "tests.support.simulated_vlm"}
+    modules = {
+        "docparser",
+        "vlm_server",
+        "vlm_server.vllm",
+        "vllm.entrypoints.openai.api_server",
+        "tests.support.simulated_vlm",
+    }
     modules |= {"tests.support.simulated_page_work", "tests.support.simulated_services"}
     run = {after for word, after in zip(words, words[1:]) if word == "-m"}
     names = [Path(word).name for word in words]

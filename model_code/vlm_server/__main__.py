@@ -80,10 +80,8 @@ def main(arguments: list[str]) -> int:
             "VLM_FAMILY": family,
             "VLM_KEY_DIGESTS": ",".join(hashlib.sha256(key.encode()).hexdigest() for key in known),
         }
-        try:
-            os.execve(command[0], command, env | told)
-        except FileNotFoundError:
-            raise UsageError(f"{command[0]} is missing; run scripts/setup_env.sh vlm") from None
+        # -P: a folder of the working directory that is named as a package is not taken for it.
+        os.execve(sys.executable, [sys.executable, "-P", "-m", "vlm_server.vllm", *command[1:]], env | told)
     except UsageError as error:
         print(f"error: {with_place(str(error))}", file=sys.stderr)
     return 2

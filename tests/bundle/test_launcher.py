@@ -345,3 +345,40 @@ def test_damaged_weights_are_not_served(tmp_path: Path):
     (folder / "SHA256SUMS").write_text(f"{'0' * 64}  model.safetensors\n")
     result = launch(MODELS_DIR=str(tmp_path), HARDWARE="cpu")
     assert result.returncode == 2 and "damaged" in result.stderr
+
+
+# As vLLM does: its command starts the engine in a process of its own, by `spawn`.
+COMMAND = """
+import multiprocessing, sys
+from vllm.engine import run
+def main():
+    print(*sys.argv, flush=True)
+    engine = multiprocessing.get_context("spawn").Process(target=run)
+    engine.start()
+    engine.join()
+    return engine.exitcode
+"""
+ENGINE = """
+import gc, sys
+def run():
+    print(gc.get_threshold()[0], "vllm.entrypoints.cli.main" in sys.modules)
+"""
+
+
+@pytest.mark.server
+def test_the_engine_collects_garbage_seldom_and_leaves_out_what_only_the_command_imports(tmp_path: Path):
+    for name, text in {"engine.py": ENGINE, "entrypoints/cli/main.py": COMMAND}.items():
+        (tmp_path / "vllm" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "vllm" / name).write_text(text)
+    env = {**os.environ, "PYTHONPATH": f"{tmp_path}:{ROOT / 'model_code'}"}
+    words = [sys.executable, "-P", "-m", "vlm_server.vllm", "serve", "a model", "--seed", "1"]
+    ran = subprocess.run(words, env=env, capture_output=True, text=True, check=True)
+    assert ran.stdout.splitlines() == ["vllm serve a model --seed 1", "50000 False"]
+
+
+@pytest.mark.server
+def test_an_environment_without_vllm(tmp_path: Path):
+    make_weights(tmp_path / "demo/PaddleOCR-VL")
+    ran = launch(MODELS_DIR=str(tmp_path), HARDWARE="cpu")
+    last = ran.stderr.splitlines()[-1]
+    assert ran.returncode == 2 and last == f"error: vLLM is missing in {sys.prefix}; run scripts/setup_env.sh vlm"

@@ -18,7 +18,7 @@ import pytest
 from bundle.progress import say
 from tests.images.client import Client, check_job, check_letter
 from tests.images.conftest import stage
-from tests.images.nodes.conftest import NAMESPACE, READY_S, queue_secret
+from tests.images.nodes.conftest import NAMESPACE, READY_S, on_this_machine, queue_secret
 from tests.images.project import Project
 from tests.support.cluster.cluster import Cluster, Evicted
 from tests.support.cluster.container import Container
@@ -172,7 +172,7 @@ def test_three_parsers_share_a_queue(
     """The component shared-queue: a parser is evicted in the middle of a job, and no client notices."""
     secrets["parser-queue"] = queue_secret(cluster, postgres, s3)
     with stage("three parsers"):
-        cluster.apply(rendered("cpu, shared queue"), READY_S)
+        cluster.apply(on_this_machine(rendered("cpu, shared queue")), READY_S)
     assert check_all(project, cluster, secrets) == ["balancer"] * 2 + ["parser"] * 3 + ["vlm"] * 2
     job = client.submit(pdf_of(LETTER.read_bytes(), 10))
     client.wait_for_pages(job, 1)
