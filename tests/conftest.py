@@ -22,7 +22,8 @@ from tests.support.system_packages import refuse_unnamed_programs  # noqa: E402 
 refuse_unnamed_programs()
 
 # torch, Paddle and the tests themselves are objects that stay. A quarter of the time of some groups went to looking for
-# garbage among them.
+# garbage among them. The tests run with Python's own threshold.
+THRESHOLD = gc.get_threshold()
 gc.set_threshold(50_000)
 
 # Marker -> fixtures that start or load what the marker says.
@@ -47,6 +48,7 @@ TESTS = Path(__file__).resolve().parent
 
 def pytest_collection_finish() -> None:
     gc.freeze()
+    gc.set_threshold(*THRESHOLD)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
