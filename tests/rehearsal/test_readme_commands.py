@@ -62,7 +62,7 @@ def hand_on(unpacked: Path, root: BareRoot) -> None:
 
 def tell(ran: Ran, what: str) -> None:
     print(f"{what}: {ran.seconds:.0f} s, {ran.bytes / 2**30:.1f} GiB, status {ran.status}\n{ran.stderr}")
-    if ran.status:
+    if ran.status or "flaky: " in ran.stderr:  # stdout has what failed
         print(ran.stdout)
 
 
