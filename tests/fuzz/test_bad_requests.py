@@ -35,8 +35,8 @@ COUNT = int(os.environ.get("BAD_REQUESTS", "2000"))
 CLIENTS = 6
 # The service has no room, or its VLM is away: the client is told when to come back.
 ALLOWED = (503, 505, 507)
-# Beyond what a process that does nothing else takes at the same time. One of 201 answers took 1.5 s more while two other
-# groups ran; a probe waits for 10 s.
+# Beyond what a process that does nothing else takes at the same time. One of 201 answers took 1.5 s more while two
+# other groups ran; a probe waits for 10 s.
 HEALTH_S = 5.0
 ANSWER_S = 60  # of the clock, for one request; only a request that never ends takes so long
 RAW_S = 3.0  # how long a bare connection waits for more, which for half a request never comes

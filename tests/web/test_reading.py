@@ -19,7 +19,7 @@ def read_now(page: Page) -> str:
 def wait_until_on_top(page: Page) -> None:
     """The page that is read begins at the upper edge of all pages, once the pictures around it have their size: a row
     that got another height is told of in the next frame."""
-    page.evaluate("() => Promise.allSettled([...document.querySelectorAll('#sheets img')].map((image) => image.decode()))")
+    page.evaluate("() => Promise.allSettled([...document.querySelectorAll('#sheets img')].map((one) => one.decode()))")
     page.wait_for_function(
         """() => {
             const [row, sheets] = [".row[aria-current]", "#sheets"].map((one) => document.querySelector(one));
