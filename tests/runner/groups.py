@@ -72,6 +72,9 @@ GROUPS = {
             cpu_images=True,
             options=("-s", "-v"),
         ),
+        # README's commands in a minimal root that is made for them; early, while the environments of the other groups
+        # do not lie beside its own yet.
+        Group("rehearsal", "tools", ("tests/rehearsal",), packages=("debootstrap",), options=("-s", "-v")),
         Group("plugin", "vlm", ("tests/plugin",), also=("reference", "parser")),
         Group("parser", "parser", ("tests/parser",), also=("vlm",), some_need=("fonts-liberation",)),
         Group(
@@ -112,8 +115,6 @@ GROUPS = {
             ),
         ),
         Group("images-ascend", "tools", ("tests/images/ascend",), engine=True, options=("-s", "-v")),
-        # README's commands in a minimal root that is made for them.
-        Group("rehearsal", "tools", ("tests/rehearsal",), packages=("debootstrap",), options=("-s", "-v")),
         # More than one node: rendered pods, a Ray cluster's among them, and two compose projects.
         Group(
             "images-nodes",
