@@ -127,6 +127,7 @@ class SimulatedEngine:
     def __init__(self, *running: str, images: bool = True, refuses: str = "") -> None:
         self.states, self.images, self.refuses = dict.fromkeys(running, "running"), images, refuses
         self.calls: list[str] = []
+        self.restarts, self.log = 0, ""
 
     def __call__(
         self, *words: str, timeout: float | None, settings: Mapping[str, str] | None = None, show: bool = False
@@ -134,12 +135,19 @@ class SimulatedEngine:
         command = words[2:] if words[1] == "compose" else words[1:]
         said, status, error = "", 0, ""
         if command[0] == "ps":
-            rows = ({"Service": name, "ID": f"id-{name}", "State": state} for name, state in self.states.items())
+            rows = (
+                {"Service": name, "ID": f"id-{name}", "State": state, "ExitCode": 4 * (state != "running")}
+                for name, state in self.states.items()
+            )
             said = "".join(json.dumps(row) + "\n" for row in rows)
         elif command[:2] == ("config", "--images"):
             said = "one\ntwo\n"
         elif command[:2] == ("image", "inspect"):
             said, status = ("sha256:1\n", 0) if self.images else ("", 1)
+        elif command[0] == "inspect":
+            said = json.dumps([{"RestartCount": self.restarts}])
+        elif command[0] == "logs":
+            said = self.log
         elif command[0] == "build":
             self.images = bool((settings or {}).get("BUNDLE_REVISION"))
         elif command[0] == "up":
@@ -189,3 +197,30 @@ def test_the_cause_is_told_where_a_container_does_not_start(monkeypatch: pytest.
     monkeypatch.setattr(project, "call", engine)
     with pytest.raises(ServiceError, match=f"docker start: parser: Error response from daemon: {TAKEN}"):
         containers_module.Containers().start()
+
+
+@pytest.mark.parametrize(
+    ("state", "restarts", "told"),
+    [("restarting", 0, "status 4"), ("exited", 0, "status 4"), ("running", 1, "the engine started it again")],
+)
+def test_a_container_that_ends_ends_the_wait_with_its_cause(
+    monkeypatch: pytest.MonkeyPatch, state: str, restarts: int, told: str
+):
+    """It may run again whenever one looks."""
+    monkeypatch.setattr(containers_module, "VALUES", {"HARDWARE": "cpu"})
+    monkeypatch.setattr(containers_module.readiness, "probe", lambda _: Probe(False, "refused"))
+    engine = SimulatedEngine("vlm", "parser")
+    monkeypatch.setattr(project, "call", engine)
+    looks = 0
+
+    def pause(_: float) -> None:
+        nonlocal looks
+        looks += 1
+        assert looks < 5, "it waits on"
+        if looks == 2:
+            engine.states["vlm"], engine.restarts, engine.log = state, restarts, "OSError: no device\n"
+
+    monkeypatch.setattr(containers_module.readiness.time, "sleep", pause)
+    with pytest.raises(ServiceError, match=rf"the container vlm ended while starting \({told}\): OSError: no device"):
+        containers_module.Containers().wait_ready()
+    assert looks == 2

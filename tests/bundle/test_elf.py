@@ -16,7 +16,7 @@ from bundle.environments import elf
 from tests.support.system_packages import needs
 from tool_errors import EnvironmentSetupError
 
-needs_compiler = needs("gcc", "binutils")
+needs_compiler = needs("gcc", "libc6-dev", "binutils")
 
 
 def run(code: str, *words: str) -> subprocess.CompletedProcess[str]:

@@ -59,7 +59,7 @@ def verdict(program: bytes, architecture: int, number: int, *arguments: int) -> 
 @pytest.mark.parametrize("machine", HEADERS)
 def test_numbers_are_the_kernels(machine: str):
     if not HEADERS[machine].exists():
-        pytest.skip(f"{HEADERS[machine]} is missing; apt-get install linux-libc-dev")
+        pytest.skip(f"needs libc6-dev (apt-get install): {HEADERS[machine]} is missing")
     defined = dict(re.findall(r"#define __NR(?:3264)?_(\w+)\s+(\d+)", HEADERS[machine].read_text()))
     column = isolation.MACHINES[machine][0]
     known = {name: numbers[column] for name, numbers in TABLE.items() if name in defined}

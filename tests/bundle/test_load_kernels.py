@@ -8,7 +8,6 @@ Ascend image, which runs the script with the real torch_npu.
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -16,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.paths import ROOT
+from tests.support.system_packages import needs
 
 SCRIPT = ROOT / "operations/bundle/image_build/load_kernels.sh"
 TEMPLATE = (ROOT / "tests/images/ascend/simulated_cann/toolkit/extension.c").read_text()
@@ -58,7 +58,7 @@ def compile_library(source: str, library: Path, *options: str) -> None:
     subprocess.run(command, input=source, text=True, check=True)
 
 
-@pytest.mark.skipif(shutil.which("cc") is None, reason="there is no C compiler (gcc)")
+@needs("gcc", "libc6-dev")
 @pytest.mark.parametrize("case", CASES)
 def test_an_extension_that_cannot_be_loaded_ends_the_build(case: str, tmp_path: Path):
     source, status, words = CASES[case]

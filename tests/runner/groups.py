@@ -14,7 +14,8 @@ DRAWING = ("fonts-dejavu-core", "fonts-liberation", "wamerican")
 BROWSER = ("chromium",)
 # Of the documents that the service writes.
 READERS = ("poppler-utils", "libreoffice-writer-nogui")
-COMPILER = ("gcc", "binutils")
+# Debian's gcc only recommends the headers and start files of C.
+COMPILER = ("gcc", "libc6-dev", "binutils")
 # Of files for the system's own programs.
 CHECKERS = ("systemd", "prometheus", "nginx-light")
 # For tests/support/engine, which starts a container engine of its own where none answers.

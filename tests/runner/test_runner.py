@@ -9,7 +9,7 @@ import re
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
@@ -115,18 +115,33 @@ def test_groups_name_packages_that_ci_installs():
     assert named == set(system_packages.signs()), "tests/system_packages.txt and tests/runner/groups.py differ"
 
 
-def test_files_of_the_system_that_tests_name_come_from_a_package():
+@pytest.mark.parametrize("name", groups.GROUPS)
+def test_files_of_the_system_that_a_groups_tests_name_come_from_its_packages(name: str):
     """Programs are watched while tests run (tests/support/system_packages.py); files are searched for here."""
-    signs = [re.escape(sign).replace(r"\*", "[^/]+") for sign in system_packages.signs().values()]
-    # What each Debian has, and the folder of PostgreSQL's sign.
-    known = "|".join([*signs, r"/usr/share/keyrings/debian-archive-keyring\.gpg", "/usr/lib/postgresql"])
-    strays = {
+    group = groups.GROUPS[name]
+    places = [ROOT / path for path in group.paths]
+    files = {file for place in places for file in (place.rglob("*.py") if place.is_dir() else [place])}
+    assert strays(files, group.allowed) == set()
+
+
+def test_files_of_the_system_that_tests_share_come_from_a_package():
+    assert strays(set((ROOT / "tests/support").rglob("*.py")), system_packages.signs()) == set()
+
+
+def strays(files: set[Path], packages: Iterable[str]) -> set[str]:
+    """Files of the system that no package of these brings."""
+    brought = [path for package in packages for path in system_packages.programs()[package] if path.startswith("/")]
+    known = "|".join(
+        # What each Debian has, and the folder of PostgreSQL's sign.
+        [re.escape(path).replace(r"\*", "[^/]+") for path in brought]
+        + [r"/usr/share/keyrings/debian-archive-keyring\.gpg", "/usr/lib/postgresql"]
+    )
+    return {
         f"{file.relative_to(ROOT)}: {path}"
-        for file in (ROOT / "tests").rglob("*.py")
-        for path in re.findall(r"""["'](/usr/(?:share|lib)/[^"']+)""", file.read_text())
+        for file in files
+        for path in re.findall(r"""["'](/usr/(?:share|lib|include)/[^"']+)""", file.read_text())
         if not re.fullmatch(known, path) and file != Path(__file__)
     }
-    assert strays == set()
 
 
 def test_the_runner_needs_no_package_of_python():
@@ -152,6 +167,7 @@ ASKED = [
 def test_groups_and_options_of_pytest_are_told_apart(words: list[str], names: set[str], options: list[str]):
     choice = runner.choose(words)
     assert {group.name for group in choice.groups} == names and choice.options == options
+    assert choice.everything is (words == ["all"]), "the last lines name the command for the rest"
 
 
 def test_the_default_needs_no_root_no_engine_and_no_package():

@@ -2,10 +2,11 @@
 """A checkpoint of random weights, saved by transformers >= 5, for comparing implementations.
 
     python -m random_checkpoints.make --out DIR --vision-layers 2 --text-layers 2 [--small] [--seed 0]
-        [--family paddleocr_vl|qwen2_vl|hunyuan_vl]
+        [--outliers] [--family paddleocr_vl|qwen2_vl|hunyuan_vl]
 
-Layer shapes are the published ones (transformers' defaults) unless --small is given. Its tokenizer is
-byte-level without merges. Qwen2-VL and HunyuanOCR are in families.
+Layer shapes are the published ones (transformers' defaults) unless --small is given. --outliers makes some weights
+large, as trained models have them (PaddleOCR-VL). Its tokenizer is byte-level without merges. Qwen2-VL and HunyuanOCR
+are in families.
 """
 
 from __future__ import annotations
@@ -32,7 +33,21 @@ SMALL_TEXT = {
 }
 
 
-def save_checkpoint(directory: Path, vision_layers: int, text_layers: int, small: bool, seed: int) -> None:
+@torch.no_grad()
+def plant_outliers(model: torch.nn.Module) -> None:
+    """Make 0.5 % of the features of each norm 15 times as large, and 0.01 % of the weights of each linear layer 12
+    times."""
+    for module in model.modules():
+        weight = getattr(module, "weight", None)
+        if isinstance(module, torch.nn.Linear):
+            module.weight[torch.rand_like(module.weight) < 0.0001] *= 12
+        elif isinstance(weight, torch.nn.Parameter) and weight.dim() == 1:
+            weight[torch.rand_like(weight) < 0.005] *= 15
+
+
+def save_checkpoint(
+    directory: Path, vision_layers: int, text_layers: int, small: bool, seed: int, outliers: bool = False
+) -> None:
     """Write model, tokenizer and image processor values to ``directory``."""
     directory.mkdir(parents=True, exist_ok=True)
     ids = save_tokenizer(directory)
@@ -56,6 +71,8 @@ def save_checkpoint(directory: Path, vision_layers: int, text_layers: int, small
     torch.manual_seed(seed)
     model = PaddleOCRVLForConditionalGeneration(config)
     stir(model)
+    if outliers:
+        plant_outliers(model)
     model.save_pretrained(directory)
     (directory / "preprocessor_config.json").write_text(json.dumps(image_values()))
 
@@ -68,9 +85,15 @@ def main() -> None:
     parser.add_argument("--small", action="store_true")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--family", choices=("paddleocr_vl", *FAMILIES), default="paddleocr_vl")
+    parser.add_argument("--outliers", action="store_true")
     arguments = parser.parse_args()
-    save = FAMILIES.get(arguments.family, save_checkpoint)
-    save(arguments.out, arguments.vision_layers, arguments.text_layers, arguments.small, arguments.seed)
+    sizes = (arguments.out, arguments.vision_layers, arguments.text_layers, arguments.small, arguments.seed)
+    if family := FAMILIES.get(arguments.family):
+        if arguments.outliers:
+            parser.error("--outliers: only PaddleOCR-VL has them")
+        family(*sizes)
+    else:
+        save_checkpoint(*sizes, arguments.outliers)
 
 
 if __name__ == "__main__":

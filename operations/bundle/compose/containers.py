@@ -52,6 +52,7 @@ class Containers:
     def __init__(self) -> None:
         self._own = {"HARDWARE": hardware_here(VALUES)}
         self._before: set[str] | None = None  # the services that ran when `start` was called
+        self._restarts: dict[str, int] = {}  # those that the engine had counted when the wait began
 
     def _compose(self, *words: str, show: bool = False) -> subprocess.CompletedProcess[str]:
         """Run `docker compose WORDS`, which may take its time; its output is returned, or goes to our stderr."""
@@ -116,12 +117,14 @@ class Containers:
     def _check_alive(self, elapsed: float, result: Probe) -> None:
         """Raise ServiceError if a container has ended, or if they have taken longer than READY_TIMEOUT."""
         for service, row in project.containers(self._own).items():
-            if row["State"] in ("restarting", "exited", "dead"):
+            ended = row["State"] in ("restarting", "exited", "dead")
+            # One that is started again runs a moment later, so its state alone does not tell.
+            count = project.inspect(row["ID"])["RestartCount"]
+            if ended or count > self._restarts.setdefault(service, count):
                 logs = self._compose("logs", "--no-log-prefix", "--tail", str(readiness.LOG_LINES), service)
-                raise ServiceError(
-                    f"the container {service} ended while starting (status {row.get('ExitCode')}): "
-                    f"{readiness.likely_cause(logs.stdout.splitlines())}"
-                )
+                how = f"status {row.get('ExitCode')}" if ended else "the engine started it again"
+                cause = readiness.likely_cause(logs.stdout.splitlines())
+                raise ServiceError(f"the container {service} ended while starting ({how}): {cause}")
         if readiness.is_broken(result):
             raise ServiceError(f"the parser cannot start: {readiness.said(result.detail)}; see docker compose logs")
         if elapsed > declared_settings.whole(VALUES, "READY_TIMEOUT"):
