@@ -64,6 +64,26 @@ def nearest_factors(call: OperatorCall[Any]) -> list[float]:
     return factors
 
 
+def bilinear_size(call: OperatorCall[Any], height: int, width: int) -> tuple[int, int]:
+    """Height and width of `bilinear_interp`'s result, whose pixels are taken at the middle of each place. ``height`` and
+    ``width`` are the input's; factors come first, then sizes as a tensor (input 1) or as two (input 2), then as
+    attributes."""
+    call.must("data_format", "NCHW")
+    call.must("interp_method", "bilinear")
+    call.must("align_corners", False)
+    call.must("align_mode", 0)
+    call.must("out_d", -1)
+    if call.has(3):
+        raise call.unknown("factors as a tensor")
+    factors, sizes = call.attribute("scale"), [call.attribute("out_h"), call.attribute("out_w")]
+    if factors:
+        sizes = [int(size * factor) for size, factor in zip((height, width), factors, strict=True)]
+    elif given := [index for index in (1, 2) if call.has(index)]:
+        sizes = call.numbers(given[0])
+    rows, columns = sizes
+    return rows, columns
+
+
 def written_places(call: OperatorCall[Any], shape: Sequence[int], first: int) -> np.ndarray:
     """The places that a slice of the tensor takes, counted as if the tensor had one axis; int64, in the slice's shape.
 

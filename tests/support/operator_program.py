@@ -70,7 +70,7 @@ class Everything(nn.Layer):
     def reduced(self, maps: Tensor, table: Tensor) -> Iterator[Tensor]:
         yield from (maps.max(1), maps.min([2, 3], keepdim=True), maps.mean(-1), maps.sum([0, 2]), table.prod(1))
         yield from (maps.mean(), (maps > 1).sum(3), (maps * 4).astype("int32").sum(1), maps.max())
-        yield from (maps.argmax(1), maps.argmax(3, keepdim=True))
+        yield from (maps.argmax(1), maps.argmax(3, keepdim=True), (maps > 2).any([-2, -1]), (maps > 2.9).any())
         yield from (*paddle.topk(maps, 3, axis=3), *paddle.topk(maps, 2, axis=1, largest=False))
         yield from (paddle.argsort(table, axis=1), paddle.argsort(table, axis=0, descending=True))
         yield from (maps.cumsum(2), paddle.cumsum((maps > 0).astype("int64"), 3), functional.softmax(maps, 1))
@@ -83,6 +83,7 @@ class Everything(nn.Layer):
             table[:, None].expand([-1, 3, 7]),
             table[:1].expand_as(table),
         )
+        yield from paddle.broadcast_tensors([table[:1], table])
         yield from (table.tile([2, 3]), maps.flip([1, 3]), maps[:, 1:3, -2], maps[:, ::2, 1:6:2], maps[:, 3, 2:4])
         yield from (
             paddle.concat([maps, maps * 2], 1),
@@ -107,10 +108,13 @@ class Everything(nn.Layer):
     def layers(self, maps: Tensor, table: Tensor) -> Iterator[Tensor]:
         yield from (self.conv(maps), self.groups(maps), self.depthwise(maps), self.norm(maps), self.rows(table))
         yield from (self.planes(maps), table @ table.T, paddle.matmul(table, table, transpose_x=True), maps @ maps.mT)
+        yield paddle.bmm(maps[0], maps[0].mT)
         yield from (functional.max_pool2d(maps, 2, 1, ceil_mode=True), functional.max_pool2d(maps, (5, 3), 1, (2, 1)))
         yield from (functional.max_pool2d(maps, 3, 2, 1, ceil_mode=True), functional.avg_pool2d(maps, 3, 2, 1))
         yield functional.avg_pool2d(maps, 3, 2, 1, exclusive=False)
         yield functional.interpolate(maps, scale_factor=2, mode="nearest")
+        yield functional.interpolate(maps, scale_factor=2, mode="bilinear")
+        yield functional.interpolate(maps, size=[9, 5], mode="bilinear")
         yield from (functional.pad(maps, [1, 2, 3, 4], value=0.5), functional.pixel_unshuffle(maps, 2))
         grid = maps[:, :2].transpose([0, 2, 3, 1]) / 2.5
         for edge in ("zeros", "border"):

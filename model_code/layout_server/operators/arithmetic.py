@@ -60,6 +60,11 @@ def product(values: Tensor, dim: list[int], keepdim: bool) -> Tensor:
     return values
 
 
+def any_(call: Call) -> Tensor:
+    axes = call.attribute("axis") or list(range(call[0].dim()))
+    return torch.amax(call[0].to(torch.int32), axes, call.attribute("keepdim")).to(torch.bool)
+
+
 def argmax(call: Call) -> Tensor:
     """The first of several highest."""
     call.must("flatten", False)
@@ -142,6 +147,7 @@ TABLE: dict[str, Operator] = {
     "floor_divide": floor_divide,
     "gelu": gelu,
     "scale": scale,
+    "any": any_,
     "max": reduction(torch.amax),
     "mean": reduction(torch.mean),
     "min": reduction(torch.amin),

@@ -8,7 +8,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from layout_server.operators.call import Call, Operator
-from paddle_program.operators import batch_norm_inputs, nearest_factors
+from paddle_program.operators import batch_norm_inputs, bilinear_size, nearest_factors, of_inputs
 
 Ends = tuple[tuple[int, int], tuple[int, int]]  # places before and after, of height and of width
 
@@ -101,6 +101,11 @@ def nearest_interp(call: Call) -> Tensor:
     return pixels.reshape(pages, channels, height * down, width * right)
 
 
+def bilinear_interp(call: Call) -> Tensor:
+    size = bilinear_size(call, *call[0].shape[2:])
+    return functional.interpolate(call[0], size, mode="bilinear", align_corners=False)
+
+
 def pad3d(call: Call) -> Tensor:
     """Input 1: places before and after, of width, of height, of depth."""
     call.must("data_format", "NCDHW")
@@ -125,12 +130,14 @@ def grid_sample(call: Call) -> Tensor:
 
 
 TABLE: dict[str, Operator] = {
+    **of_inputs(2, {"bmm": torch.bmm}),
     "batch_norm_": batch_norm,
     "conv2d": conv2d,
     "depthwise_conv2d": conv2d,
     "layer_norm": layer_norm,
     "matmul": matmul,
     "pool2d": pool2d,
+    "bilinear_interp": bilinear_interp,
     "grid_sample": grid_sample,
     "nearest_interp": nearest_interp,
     "pad3d": pad3d,

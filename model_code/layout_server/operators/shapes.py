@@ -90,6 +90,10 @@ def expand_as(call: Call) -> Tensor:
     return call[0].expand(torch.broadcast_shapes(call[0].shape, call[1].shape))
 
 
+def broadcast_tensors(call: Call) -> list[Tensor]:
+    return list(torch.broadcast_tensors(*call.tensors(0)))
+
+
 def tile(call: Call) -> Tensor:
     return torch.tile(call[0], call.numbers(1))
 
@@ -166,6 +170,7 @@ TABLE: dict[str, Operator] = {
     "arange": arange,
     "shape64": shape64,
     "meshgrid": meshgrid,
+    "broadcast_tensors": broadcast_tensors,
     "concat": concat,
     "expand": expand,
     "expand_as": expand_as,

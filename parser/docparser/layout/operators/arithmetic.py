@@ -109,6 +109,11 @@ def reduction(make: Callable[..., Any]) -> Translator:
     return reduce
 
 
+def any_(call: Call) -> Output:
+    axes = call.attribute("axis") or list(range(len(shape_of(call[0]))))
+    return nodes.reduce_logical_or(cast(call[0], "bool"), constant(axes, "int64"), call.attribute("keepdim"))
+
+
 def argmax(call: Call) -> Output:
     """The first of several highest."""
     call.must("flatten", False)
@@ -159,6 +164,7 @@ def softmax(call: Call) -> Output:
 
 
 REDUCTIONS: dict[str, Translator] = {
+    "any": any_,
     "max": reduction(nodes.reduce_max),
     "mean": reduction(nodes.reduce_mean),
     "min": reduction(nodes.reduce_min),

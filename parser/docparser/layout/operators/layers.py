@@ -9,11 +9,15 @@ from openvino import opset1
 from openvino import opset15 as nodes
 
 from docparser.layout.operators.call import Call, Output, Translator, constant, shape_of
-from paddle_program.operators import batch_norm_inputs, nearest_factors
+from paddle_program.operators import batch_norm_inputs, bilinear_size, nearest_factors
 
 
 def matmul(call: Call) -> Output:
     return nodes.matmul(call[0], call[1], call.attribute("transpose_x"), call.attribute("transpose_y"))
+
+
+def bmm(call: Call) -> Output:
+    return nodes.matmul(call[0], call[1], False, False)
 
 
 def conv2d(call: Call) -> Output:
@@ -74,6 +78,7 @@ def layer_norm(call: Call) -> Output:
 
 LAYERS: dict[str, Translator] = {
     "batch_norm_": batch_norm,
+    "bmm": bmm,
     "conv2d": conv2d,
     "depthwise_conv2d": conv2d,
     "layer_norm": layer_norm,
@@ -92,6 +97,18 @@ def nearest_interp(call: Call) -> Output:
         axes=constant([2, 3], "int64"),
         coordinate_transformation_mode="asymmetric",
         nearest_mode="floor",
+    )
+
+
+def bilinear_interp(call: Call) -> Output:
+    _, _, height, width = shape_of(call[0])
+    return nodes.interpolate(
+        call[0],
+        constant(bilinear_size(call, height, width), "int64"),
+        "linear_onnx",
+        "sizes",
+        axes=constant([2, 3], "int64"),
+        coordinate_transformation_mode="half_pixel",
     )
 
 
@@ -133,6 +150,7 @@ def grid_sample(call: Call) -> Output:
 
 
 IMAGES: dict[str, Translator] = {
+    "bilinear_interp": bilinear_interp,
     "grid_sample": grid_sample,
     "nearest_interp": nearest_interp,
     "pad3d": pad3d,

@@ -115,6 +115,12 @@ def expand_as(call: Call) -> Output:
     return nodes.broadcast(call[0], constant(shape_of(call[1]), "int64"), broadcast_spec="BIDIRECTIONAL")
 
 
+def broadcast_tensors(call: Call) -> list[Output]:
+    tensors = call.tensors(0)
+    shape = constant(np.broadcast_shapes(*map(tuple, map(shape_of, tensors))), "int64")
+    return [nodes.broadcast(tensor, shape) for tensor in tensors]
+
+
 def tile(call: Call) -> Output:
     return nodes.tile(call[0], call.sizes(1))
 
@@ -185,6 +191,7 @@ def _triangle(call: Call, keep: Callable[..., np.ndarray]) -> Output:
 
 
 SHAPES: dict[str, Translator] = {
+    "broadcast_tensors": broadcast_tensors,
     "concat": concat,
     "expand": expand,
     "expand_as": expand_as,
