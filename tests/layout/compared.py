@@ -19,9 +19,16 @@ def iou(one: list[float], other: list[float]) -> float:
     return shared / (area - shared)
 
 
-def published_shape(folder: Path, *options: str) -> Path:
+# A published model -> the module that makes one of its architecture.
+MAKERS = {
+    "PP-DocLayoutV2": "demo_training.layout.published_shape",
+    "PP-DocLayoutV3": "demo_training.layout.published_shape_v3",
+}
+
+
+def published_shape(name: str, folder: Path, *options: str) -> Path:
     """A model of the published architecture with random weights."""
-    command = [sys.executable, "-m", "demo_training.layout.published_shape", str(folder), *options]
+    command = [sys.executable, "-m", MAKERS[name], str(folder), *options]
     made = subprocess.run(command, env=child_environment(OMP_NUM_THREADS="1"), capture_output=True, text=True)
     assert made.returncode == 0, made.stderr
     return folder

@@ -17,7 +17,7 @@ os.environ.setdefault("PADDLE_PDX_CPU_NUM_THREADS", "1")
 from demo_training.layout.measure import load, pixels
 from demo_training.pages.documents import draw_page
 from demo_training.pages.page import Page
-from tests.layout.compared import published_shape
+from tests.layout.compared import MAKERS, published_shape
 from tests.support.layout_server import DEMO
 
 FIRST_SEED = 4_000_000
@@ -25,9 +25,15 @@ FIRST_SEED = 4_000_000
 Drawn = tuple[Page, list[dict[str, Any]]]
 
 
+@pytest.fixture(scope="session", params=MAKERS)
+def published(request: pytest.FixtureRequest) -> str:
+    """The name of a published model."""
+    return request.param
+
+
 @pytest.fixture(scope="session")
-def small_shape(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return published_shape(tmp_path_factory.mktemp("small"), "--small")
+def small_shape(published: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return published_shape(published, tmp_path_factory.mktemp("small"), "--small")
 
 
 @pytest.fixture(scope="session")

@@ -49,10 +49,10 @@ def test_the_same_boxes_on_drawn_pages(openvino, paddle, drawn):
 
 
 @pytest.mark.parametrize("size", ["small", "published"])
-def test_raw_values_of_the_published_architecture(request, tmp_path, size):
+def test_raw_values_of_the_published_architecture(tmp_path, published, small_shape, size):
     """With Paddle's decisions, since roundings decide which of 13,125 queries random weights take for the best."""
     if size == "published" and "LAYOUT_SHAPE" not in os.environ:
         pytest.skip("half a minute of processor time; LAYOUT_SHAPE=1 runs it")
-    files = model_files(request.getfixturevalue("small_shape") if size == "small" else published_shape(tmp_path))
+    files = model_files(small_shape if size == "small" else published_shape(published, tmp_path))
     # Measured 5e-5 at the published size.
     assert check(read_program(*files), *files) < 5e-4

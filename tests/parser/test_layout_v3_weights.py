@@ -47,6 +47,8 @@ def service(
     built = subprocess.run(command, env=child_environment(), capture_output=True, text=True, timeout=WAIT_S)
     assert built.returncode == 0, built.stderr
     names = {"VLM_MODEL": "PaddleOCR-VL-1.6", "LAYOUT_MODEL_DIR": str(folder / V3), "PARSER_WORKERS": "1"}
+    # As the default chooses; with this value a start fails where OpenVINO cannot run the model.
+    names["LAYOUT_ENGINE"] = "openvino"
     with running_service(folder, VLM_URL=vlm.url, **{**LIMITS, **names}) as running:
         yield running
 

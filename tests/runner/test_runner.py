@@ -180,7 +180,7 @@ def test_an_unknown_group_is_refused(capsys: pytest.CaptureFixture[str]):
     with pytest.raises(SystemExit) as ended:
         runner.main(["bundle", "prser"])
     said = capsys.readouterr().err
-    assert ended.value.code == 2 and "'prser'; expected unit, all, workshop or of images, plugin, parser" in said
+    assert ended.value.code == 2 and "'prser'; expected unit, all, workshop or of images, rehearsal, plugin" in said
 
 
 FLAKY = """

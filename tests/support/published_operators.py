@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""PyTorch's operators that the layout server calls for PP-DocLayoutV2's published architecture.
+"""PyTorch's operators that the layout server calls for the published architectures.
 
 The environments of torch_npu have no Paddle, which makes the program: tests/layout compares the list with
 a program's plan, tests/npu with torch_npu's kernels.
@@ -7,7 +7,7 @@ a program's plan, tests/npu with torch_npu's kernels.
 
 from __future__ import annotations
 
-PUBLISHED = frozenset(
+V2 = frozenset(
     """
     _softmax.default _to_copy.default _unsafe_view.default abs.default add.Tensor
     amax.default argmax.default bitwise_and.Tensor bmm.default cat.default
@@ -23,3 +23,10 @@ PUBLISHED = frozenset(
     unsqueeze.default view.default where.self
     """.split()
 )
+V3 = V2.union("amin.default gt.Tensor upsample_bilinear2d.default".split()).difference(
+    """
+    abs.default bitwise_and.Tensor cos.default cumsum.default div.Tensor_mode ge.Tensor index_select.default le.Tensor
+    lt.Tensor ne.Scalar ne.Tensor remainder.Tensor sin.default split.Tensor
+    """.split()
+)
+PUBLISHED = {"PP-DocLayoutV2": V2, "PP-DocLayoutV3": V3}

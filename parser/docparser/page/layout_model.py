@@ -16,7 +16,6 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-import cv2
 import numpy as np
 
 from docparser.contract.schemas import ParseOptions
@@ -27,18 +26,16 @@ from docparser.page import long_pages
 from docparser.page.paddlex_private import (
     LayoutAnalysisResult,
     LayoutAnalysisRunnerPredictor,
-    Normalize,
-    ToBatch,
-    ToCHWImage,
     boxes_in,
     create_predictor,
+    in_bytes,
     labels_of,
     with_boxes_at_least,
 )
 from docparser.page.run import PageRun
 from docparser.settings import Settings
 from docparser.weights import find_layout_model
-from layout_wire import STEP, full_image
+from layout_wire import full_image
 
 log = logging.getLogger(__name__)
 
@@ -171,26 +168,3 @@ def openvino_engine(settings: Settings, folder: Path) -> Callable[[Arrays], list
         raise NotReady(f"LAYOUT_ENGINE is openvino, but OpenVINO cannot run {folder}: {reason}; set auto or paddle.")
     log.warning("Paddle runs the layout model in %s, because OpenVINO cannot: %s", folder, reason)
     return None
-
-
-class BytesToBatch(ToBatch):
-    """PaddleX's last step, whose picture is uint8 ``[pages, 3, height, width]``."""
-
-    def apply(self, datas: list[dict], key: str, *args: Any, **kwargs: Any) -> np.ndarray:
-        if key != "img":
-            return super().apply(datas, key, *args, **kwargs)
-        return np.stack([np.stack(cv2.split(data["img"])) for data in datas])
-
-
-def in_bytes(steps: list[Any]) -> list[Any] | None:
-    """The steps that PaddleX's layout model takes before its engine, for a picture that stays bytes; None where it is
-    not made by a plain division by 255."""
-    *before, normalize, planes, batch = steps
-    plain = (
-        isinstance(normalize, Normalize)
-        and isinstance(planes, ToCHWImage)
-        and type(batch) is ToBatch
-        and [np.float32(factor) for factor in normalize.alpha] == [STEP] * 3
-        and not any(normalize.beta)
-    )
-    return [*before, BytesToBatch(batch.ordered_required_keys)] if plain else None

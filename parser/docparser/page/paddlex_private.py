@@ -14,15 +14,14 @@ import logging
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeVar
 
+import cv2
 import numpy as np
 from paddlex.inference.common.result import BaseResult as BaseResult
 from paddlex.inference.common.result.converter.markdown_converter import MarkdownConverter
 from paddlex.inference.models import create_predictor as create_predictor
 from paddlex.inference.models.layout_analysis.predictor import LayoutAnalysisRunnerPredictor
 from paddlex.inference.models.layout_analysis.result import LayoutAnalysisResult as LayoutAnalysisResult
-from paddlex.inference.models.object_detection.processors import Normalize as Normalize
-from paddlex.inference.models.object_detection.processors import ToBatch as ToBatch
-from paddlex.inference.models.object_detection.processors import ToCHWImage as ToCHWImage
+from paddlex.inference.models.object_detection.processors import Normalize, ToBatch, ToCHWImage
 from paddlex.inference.pipelines.components import CropByBoxes
 from paddlex.inference.pipelines.layout_parsing.utils import construct_img_path as construct_img_path
 from paddlex.inference.pipelines.layout_parsing.utils import gather_imgs as gather_imgs
@@ -35,6 +34,8 @@ from paddlex.inference.pipelines.paddleocr_vl.uilts import merge_blocks
 from paddlex.inference.pipelines.paddleocr_vl.uilts import untokenize_figure_of_table as untokenize_figure_of_table
 from shapely.errors import ShapelyError  # type: ignore[import-untyped]  # it comes without types
 
+from layout_wire import STEP
+
 log = logging.getLogger(__name__)
 
 CHECKED = "3.7.2"
@@ -44,6 +45,29 @@ T = TypeVar("T")
 # PaddleX's pipeline as its own constructor makes it without models: some of its steps are methods that use none.
 _PIPELINE = _PaddleOCRVLPipeline({}, initial_predictor=False)
 _CROP = CropByBoxes()
+
+
+class BytesToBatch(ToBatch):
+    """PaddleX's last step, whose picture is uint8 ``[pages, 3, height, width]``."""
+
+    def apply(self, datas: list[dict], key: str, *args: Any, **kwargs: Any) -> np.ndarray:
+        if key != "img":
+            return super().apply(datas, key, *args, **kwargs)
+        return np.stack([np.stack(cv2.split(data["img"])) for data in datas])
+
+
+def in_bytes(steps: list[Any]) -> list[Any] | None:
+    """The steps that PaddleX's layout model takes before its engine, for a picture that stays bytes; None where it is
+    not made by a plain division by 255."""
+    *before, normalize, planes, batch = steps
+    plain = (
+        isinstance(normalize, Normalize)
+        and isinstance(planes, ToCHWImage)
+        and type(batch) is ToBatch
+        and [np.float32(factor) for factor in normalize.alpha] == [STEP] * 3
+        and not any(normalize.beta)
+    )
+    return [*before, BytesToBatch(batch.ordered_required_keys)] if plain else None
 
 
 def boxes_in(

@@ -9,8 +9,10 @@ import numpy as np
 import pytest
 from paddlex.inference.models.object_detection.processors import Normalize, Resize, ToBatch, ToCHWImage
 
-from docparser.page.layout_model import in_bytes
+from docparser.page.layout_model import predictor
+from docparser.page.paddlex_private import in_bytes
 from layout_wire import full_image
+from tests.support.paths import DEMO_LAYOUT
 
 KEYS = ("img_size", "img", "scale_factors")
 PLAIN: dict[str, Any] = {"scale": 1 / 255, "mean": [0.0, 0.0, 0.0], "std": [1.0, 1.0, 1.0]}
@@ -47,3 +49,9 @@ def test_bytes_become_the_same_numbers():
 )
 def test_a_picture_of_other_numbers_stays_paddlexs(other: list[Any]):
     assert in_bytes(other) is None
+
+
+def test_the_demos_model_takes_bytes():
+    """The published models' inference.yml has the same steps."""
+    model = predictor("PP-DocLayoutV2", DEMO_LAYOUT, lambda arrays: [], {})
+    assert in_bytes(model.pre_ops[1:]) is not None

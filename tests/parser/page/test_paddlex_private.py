@@ -39,6 +39,11 @@ SIGNATURES: dict[Callable[..., Any], str] = {
     theirs.MarkdownConverter.convert: (
         "blocks handle_funcs_dict show_formula_number use_seg_flag get_seg_flag_func imgs_in_doc"
     ),
+    theirs.create_predictor: (
+        "model_name model_dir device engine engine_config batch_size pp_option use_hpip hpi_config genai_config kwargs"
+    ),
+    theirs.ToBatch.__call__: "self datas",
+    theirs.ToBatch.apply: "self datas key dtype",
     LayoutAnalysisRunnerPredictor.__init__: "self args img_size kwargs",
     LayoutAnalysisRunnerPredictor._format_output: "self pred",
     LayoutAnalysisProcess.__call__: (
