@@ -65,9 +65,11 @@ def nearest_factors(call: OperatorCall[Any]) -> list[float]:
 
 
 def bilinear_size(call: OperatorCall[Any], height: int, width: int) -> tuple[int, int]:
-    """Height and width of `bilinear_interp`'s result, whose pixels are taken at the middle of each place. ``height`` and
-    ``width`` are the input's; factors come first, then sizes as a tensor (input 1) or as two (input 2), then as
-    attributes."""
+    """Height and width of `bilinear_interp`'s result, from ``height`` and ``width`` of its input.
+
+    Factors come first, then sizes as one tensor (input 1) or several (input 2), then as attributes. Known is the form
+    in which a pixel stands in the middle of its place.
+    """
     call.must("data_format", "NCHW")
     call.must("interp_method", "bilinear")
     call.must("align_corners", False)
