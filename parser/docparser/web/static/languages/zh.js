@@ -227,7 +227,7 @@ export default {
   "note.long": "第 {number} 页过长，小字可能丢失。请裁成几段。",
   "note.unread": "第 {number} 页：部分文字不在任何版面块内，未被识别。请查看版面块的边框。",
   "note.sideways": "第 {number} 页：文字行自上而下排列。如果页面是横放的，请用页面上方的“旋转”按钮。",
-  "note.nonsense": "第 {number} 页：读出的内容不像文字。请检查页面是否端正、清晰。",
+  "note.nonsense": "第 {number} 页：识别出的内容不像文字。请检查页面是否端正、清晰。",
   "note.blank": "第 {number} 页为空白页。",
   "note.dark": "第 {number} 页整页为深色。",
   "note.differs": "第 {number} 页：识别结果与文件自带的文本不同。",
