@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Questions that readers had are answered two clicks from README: a page, and a section of it or of another one.
 
-The links are walked as a reader clicks them, and the section that they end at says the answer.
+The links are walked as a reader clicks them, and the section that they end at says the answer. Where no section says
+it, the line with the question does.
 """
 
 from __future__ import annotations
@@ -17,23 +18,26 @@ LINK = re.compile(r"\[[^]]*\]\(([^)#\s]*)(?:#([^)\s]+))?\)")
 # What a reader looks for in a row, and what the section must say.
 ANSWERED = {
     "languages": r"109 languages",
-    "CSV": r"CSV.*xlsx",
-    "two models": r"two installations",
     "password": r"remove a PDF's password",
     "HEIC": r"save HEIC photos as JPEG",
-    "proxy's path": r"PUBLIC_URL.*whole address with the path",
-    "telemetry": r"no telemetry",
     "types": r"openapi-python-client generate",
     "500 documents": r"many_documents\.py",
-    "Who else": r"other keys get 404",
     # half answered, or by a wrong road
     "limit of an upload": r"PARSER_MAX_BODY_MIB|client_max_body_size",
-    "list and delete": r"purge=true",
     "sideways": r"says `sideways`|`sideways`",
     "handwriting": r"reads both, according to its authors",
     "TIFF of several pages": r"each full picture of a TIFF",
     "faster on a CPU": r"(?:VLM_PRECISION=int8|PARSER_LINE_PIXELS=24).*scripts/eval_accuracy\.py",
     "Windows": r"Windows \(WSL 2\) and macOS",
+}
+# Answered by the line itself.
+IN_THE_LINE = {
+    "CSV": r"CSV.*xlsx",
+    "two models": r"two installations",
+    "proxy's path": r"PUBLIC_URL.*whole address with the path",
+    "telemetry": r"no telemetry",
+    "Who else": r"other keys get 404",
+    "list and delete": r"purge=true",
 }
 
 
@@ -73,9 +77,16 @@ def test_two_clicks_lead_to_the_answer(words: str, readme: str):
     )
 
 
+@pytest.mark.parametrize("readme", ["README.md", "README.zh-CN.md"])
+@pytest.mark.parametrize("words", IN_THE_LINE)
+def test_one_click_leads_to_a_line_that_answers(words: str, readme: str):
+    lines = [line for page, _ in clicks(ROOT / readme) for line in page.read_text().splitlines() if words in line]
+    assert any(re.search(IN_THE_LINE[words], line) for line in lines)
+
+
 def test_each_row_leads_to_sections_that_are_there():
     rows = [line for line in (ROOT / "docs/questions.md").read_text().splitlines() if "](" in line]
-    assert len(rows) == len(ANSWERED)
+    assert len(rows) == len(ANSWERED) + len(IN_THE_LINE)
     for row in rows:
         for target, anchor in LINK.findall(row):
             assert section(ROOT / "docs" / target, anchor)

@@ -61,7 +61,7 @@ def choose(words: list[str]) -> Choice:
     parser = argparse.ArgumentParser(
         prog="scripts/test.sh",
         usage="%(prog)s [-h] [unit|all|workshop|GROUP...] [OPTION OF PYTEST ...]",
-        description="Run the tests. Without a name: what proves the product in a quarter of an hour.",
+        description="Run the tests. Without a name: the main tests of the product.",
     )
     parser.add_argument("groups", nargs="*", metavar="GROUP", help=f"{', '.join(TOGETHER)}, or of {', '.join(GROUPS)}")
     own = list(itertools.takewhile(lambda word: not word.startswith("-") or word in ("-h", "--help"), words))

@@ -108,8 +108,8 @@ class ModelSettings(SettingsGroup):
     vlm_concurrency_start: int = Field(
         default=8,
         ge=1,
-        description="The number at first, but 4 for each worker at least; then the parser adapts it to the VLM: it "
-        "doubles with each round of answers that come soon.",
+        description="The parser begins with this many crops at once, and with at least 4 for each worker. While "
+        "answers come in time, it doubles the number after each round.",
     )
     vlm_queue_target_s: float = Field(
         default=5.0, gt=0, description="More crops are sent as long as the first token comes within this time."
@@ -141,9 +141,9 @@ class ModelSettings(SettingsGroup):
         default=0,
         ge=0,
         le=96,
-        description="The VLM gets text and tables with lines so many pixels high, from ascenders to descenders, where "
-        "these are fewer pixels: faster pages, above all on a CPU; 24 is a good first choice, and `0` sends crops as "
-        "PaddleX does (docs/install.md#fewer-pixels).",
+        description="Before a crop of text or a table is sent, it is scaled until its lines are so many pixels high, "
+        "from ascenders to descenders, if it then has fewer pixels: faster pages, above all on a CPU. 24 is a good "
+        "first choice; `0` sends crops as PaddleX does (docs/install.md#fewer-pixels).",
     )
     text_layer: str = Field(
         default="auto",

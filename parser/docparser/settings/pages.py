@@ -65,7 +65,7 @@ class PageSettings(SettingsGroup):
         default=900.0,
         gt=0,
         description="Longest time in which the VLM reads no block of a page; a page that goes on may take longer. A "
-        "page that is read whole may take so long once its turn has come.",
+        "page that the VLM reads whole has this much time from the moment its call begins.",
     )
     render_timeout_s: float = Field(
         default=20.0, gt=0, le=3600, description="Most CPU time for making pixels of one page, or opening a document."

@@ -23,7 +23,8 @@ class RequestSettings(SettingsGroup):
         default=1024,
         ge=2,
         description="Open connections; one client (an IPv4 address, an IPv6 /64) may have half of them. At the bound "
-        "the one that has waited longest for its client ends; if none waits, more get 503. One client's half: 429.",
+        "the parser closes the connection that has waited longest for its client to send. If none waits, a new "
+        "connection gets 503. A client beyond its half gets 429.",
     )
     header_timeout_s: float = Field(
         default=15.0, gt=0, le=3600, description="Longest time for a request's head, and until a first byte comes."
