@@ -148,7 +148,8 @@ def check_compose(machine: Machine) -> Iterator[Finding]:
         "compose",
         "docker compose is missing",
         f"the Compose plugin, {dotted(OLDEST_COMPOSE)} or newer",
-        f"{put}; with Docker's own packages docker-compose-plugin, on Ubuntu docker-compose-v2",
+        f"{put}; or install docker-compose-plugin with Docker's own packages, on Ubuntu docker-compose-v2, on Debian "
+        "13 docker-compose",
     )
     yield at_least(OLDEST_COMPOSE, found, "Compose", absent, put)
 
