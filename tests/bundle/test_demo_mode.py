@@ -16,6 +16,7 @@ from bundle.demo import mode
 from bundle.demo.__main__ import arguments
 from bundle.local_mode.services import Services
 from bundle.local_mode.settings import LocalSettings
+from health_probe import Probe
 from tool_errors import ServiceError, UsageError
 
 
