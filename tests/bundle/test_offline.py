@@ -7,14 +7,17 @@ from __future__ import annotations
 import contextlib
 import errno
 import json
+import re
 import subprocess
 import tarfile
 from pathlib import Path
 from types import SimpleNamespace
+from unittest.mock import Mock
 
 import pytest
 
 from bundle import envfile, origin
+from bundle.offline import __main__ as offline
 from bundle.offline import contents, load, save, takeover, to_build
 from bundle.offline import engine as engine_module
 from bundle_version import VERSION
@@ -175,6 +178,27 @@ def test_an_archive_gets_its_folder_when_all_of_it_is_right(archive: Path):
     assert list(Path.cwd().iterdir()) == [folder]
     with pytest.raises(UsageError, match="is there already"):
         load.unpack_here(archive)
+
+
+def test_the_folder_in_use_unpacks_a_new_one_beside_itself(
+    archive: Path, folders: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    """The guide's command; the engine is left out. Inside the folder the command is told."""
+    old, engine = folders[0], Mock(return_value=0)
+    monkeypatch.setattr(offline, "ROOT", old)
+    monkeypatch.setattr(offline.shutil, "which", lambda _: "/usr/bin/docker")
+    monkeypatch.setattr(offline, "load", engine)
+    for inside in (old, old / "models"):
+        monkeypatch.chdir(inside)
+        assert offline.main(["load", str(archive), "--from", str(old)]) == 2
+    said = f"cd {old.parent}, then {old.name}/scripts/offline_bundle.sh load {archive} --from {old.name}"
+    assert said in capsys.readouterr().err
+    monkeypatch.chdir(old.parent)
+    (command,) = re.findall(r"BEFORE/scripts/offline_bundle.sh (load [^`]+)`", (ROOT / "docs/install.md").read_text())
+    command = " ".join(command.split()).replace(" --signers SIGNERS", "").replace("paddleocr-vl-BEFORE", old.name)
+    assert offline.main(command.replace("paddleocr-vl.tar", archive.name).split()) == 0
+    (made,) = old.parent.glob("*-0.3.0")
+    engine.assert_called_once_with(made, old, checked=True)
 
 
 def test_a_damaged_archive_leaves_nothing(archive: Path):
