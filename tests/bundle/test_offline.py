@@ -105,11 +105,13 @@ def test_a_new_folder_takes_over_settings_dies_and_weights(folders: tuple[Path, 
     takeover.take_over(old, new, FILES)  # a second time, after a failure, changes nothing
 
 
-def test_weights_elsewhere_stay_there(folders: tuple[Path, Path], tmp_path: Path):
+@pytest.mark.parametrize("named", ["/h/weights", "~/weights"])
+def test_weights_elsewhere_stay_there(folders: tuple[Path, Path], monkeypatch, capsys, named: str):
     old, new = folders
-    (old / ".env").write_text(f"MODELS_DIR={tmp_path / 'weights'}\n")
+    monkeypatch.setenv("HOME", "/h")
+    (old / ".env").write_text(f"MODELS_DIR={named}\n")
     takeover.take_over(old, new, FILES)
-    assert not (new / "models/PaddleOCR-VL").exists()
+    assert not (new / "models/PaddleOCR-VL").exists() and "weights stay in /h/weights" in capsys.readouterr().err
 
 
 def test_settings_that_differ_are_not_overwritten(folders: tuple[Path, Path]):
