@@ -18,7 +18,7 @@ LINK = re.compile(r"\[[^]]*\]\(([^)#\s]*)(?:#([^)\s]+))?\)")
 ANSWERED = {
     "languages": r"109 languages",
     "CSV": r"CSV.*xlsx",
-    "two models": r"two installations",
+    "two models": r"two installations.*COMPOSE_PROJECT_NAME",
     "password": r"remove a PDF's password",
     "HEIC": r"save HEIC photos as JPEG",
     "proxy's path": r"PUBLIC_URL.*whole address with the path",

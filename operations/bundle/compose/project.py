@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from bundle import envfile
 from bundle.paths import ROOT
 from bundle.progress import last_line
 from tool_errors import ServiceError
@@ -145,13 +146,15 @@ def image_id(name: str) -> str:
     return "" if answer.returncode else answer.stdout.strip()
 
 
-def boot_folder(unit: Path = Path(UNIT)) -> Path | None:
-    """The folder in which the bundle is started at boot; None where no unit does it."""
+def boot_folder(values: Mapping[str, str], unit: Path = Path(UNIT)) -> Path | None:
+    """The folder in which this project is started at boot; None where no unit does it. Raises UsageError for a broken
+    .env there."""
     try:
         found = re.search(r"^WorkingDirectory=(.+)$", unit.read_text(errors="replace"), re.MULTILINE)
     except OSError:
         return None
-    return Path(found[1].strip()).resolve() if found else None
+    folder = Path(found[1].strip()).resolve() if found else None
+    return folder if folder and name(envfile.read(folder / ".env", {})) == name(values) else None
 
 
 def labels(image: str) -> dict[str, str]:
