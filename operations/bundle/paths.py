@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 
@@ -14,7 +15,11 @@ CONFIG = ROOT / "config"
 REQUIREMENTS = CONFIG / "requirements"
 ENV_FILE = ROOT / ".env"
 try:
-    VALUES = envfile.merged(ENV_FILE)
+    # Compose reads ~ as a home in the source of a mount or a build, and so do we in the names of all folders.
+    VALUES = {
+        name: os.path.expanduser(value) if name.endswith("_DIR") else value
+        for name, value in envfile.merged(ENV_FILE).items()
+    }
 except UsageError as error:
     # Every script reads it while it is imported, and Compose ends too.
     print(f"error: {error}", file=sys.stderr)

@@ -5,6 +5,8 @@
 # sudo on Red Hat's relatives leaves these folders out, where npu-smi is, and often docker and Python.
 PATH="$PATH:/usr/local/sbin:/usr/local/bin"
 
+# With it, cd prints its folder and may find another one.
+unset CDPATH
 ROOT="$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")/../.." && pwd)"
 
 # The environments and their locks are made for 3.11. Scripts for a node run on 3.9 too, which openEuler 22.03 has.

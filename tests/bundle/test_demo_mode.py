@@ -29,7 +29,8 @@ class SimulatedServices(Services):
 
 
 class SimulatedContainers(containers_module.Containers):
-    """An engine as the words say: `engine`, `images`, `containers`, `broken` (a build fails)."""
+    """An engine as the words say: `engine`, `images`, `containers`, `elsewhere` (made in another folder), `broken` (a
+    build fails)."""
 
     def __init__(self, *words: str) -> None:
         self._words, self.built = words, False
@@ -42,6 +43,9 @@ class SimulatedContainers(containers_module.Containers):
 
     def exist(self) -> bool:
         return "containers" in self._words
+
+    def elsewhere(self) -> str:
+        return "/opt/first" if "elsewhere" in self._words else ""
 
     def build(self) -> None:
         self.built = True
@@ -65,6 +69,7 @@ def no_environments(monkeypatch: pytest.MonkeyPatch) -> None:
         (("engine", "images"), False, "docker"),
         (("engine", "images"), True, "local"),
         (("engine",), False, "docker"),
+        (("engine", "elsewhere"), False, "local"),
         (("engine", "broken"), False, "local"),
     ],
 )
@@ -81,7 +86,12 @@ def test_environments_that_are_there_spare_a_build(monkeypatch: pytest.MonkeyPat
 
 
 @pytest.mark.parametrize(
-    ("state", "expected"), [(("engine", "images", "containers"), "docker"), (("engine", "images"), "local")]
+    ("state", "expected"),
+    [
+        (("engine", "images", "containers"), "docker"),
+        (("engine", "images", "containers", "elsewhere"), "local"),
+        (("engine", "images"), "local"),
+    ],
 )
 def test_down_stops_what_is_there_and_builds_nothing(no_environments, state: tuple[str, ...], expected: str):
     containers = SimulatedContainers(*state)
@@ -128,14 +138,16 @@ class SimulatedEngine:
     def __init__(self, *running: str, images: bool = True, refuses: str = "") -> None:
         self.states, self.images, self.refuses = dict.fromkeys(running, "running"), images, refuses
         self.calls: list[str] = []
-        self.restarts, self.log = 0, ""
+        self.restarts, self.log, self.folder = 0, "", str(project.ROOT)
 
     def __call__(
         self, *words: str, timeout: float | None, settings: Mapping[str, str] | None = None, show: bool = False
     ) -> subprocess.CompletedProcess[str]:
         command = words[2:] if words[1] == "compose" else words[1:]
         said, status, error = "", 0, ""
-        if command[0] == "ps":
+        if words[1] == "ps":
+            said = f"{self.folder}\n" if f"label={project.SERVICE}=parser" in words else ""
+        elif command[0] == "ps":
             rows = (
                 {"Service": name, "ID": f"id-{name}", "State": state, "ExitCode": 4 * (state != "running")}
                 for name, state in self.states.items()
@@ -190,6 +202,20 @@ def test_undo_ends_what_the_call_started_and_nothing_else(
     assert engine.states == {"vlm": "running", "parser": "running"}
     containers.undo()
     assert engine.calls == started + undone
+
+
+@pytest.mark.parametrize(("call", "answer"), [("check", None), ("down", True)])
+def test_containers_of_another_folder_are_neither_replaced_nor_removed(
+    monkeypatch: pytest.MonkeyPatch, call: str, answer: bool | None
+):
+    monkeypatch.setattr(containers_module, "VALUES", {"HARDWARE": "cpu"})
+    engine = SimulatedEngine("vlm", "parser")
+    monkeypatch.setattr(project, "call", engine)
+    engine.folder = "/opt/first"
+    with pytest.raises(UsageError, match=r"were made in /opt/first; run this script there, or use --mode local"):
+        getattr(containers_module.Containers(), call)()
+    engine.folder = str(project.ROOT)
+    assert getattr(containers_module.Containers(), call)() is answer
 
 
 def test_the_cause_is_told_where_a_container_does_not_start(monkeypatch: pytest.MonkeyPatch):

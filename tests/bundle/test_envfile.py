@@ -77,6 +77,14 @@ def test_home_never_becomes_a_folder_of_that_name(tmp_path: Path):
     assert LocalSettings.of(said).values["MODELS_DIR"] == "/h/models"
 
 
+def test_a_home_in_the_name_of_a_folder_is_composes():
+    code = "from bundle.paths import VALUES, folder; print(VALUES['MODELS_DIR'], folder('WHEELS_DIR', ''), VALUES['A'])"
+    env = {"PYTHONPATH": f"{ROOT}/operations:{ROOT}/common", "PATH": "/usr/bin:/bin", "HOME": "/h"}
+    env |= {"MODELS_DIR": "~/m", "WHEELS_DIR": "~/w", "A": "~/a"}
+    done = subprocess.run(["python3", "-c", code], env=env, capture_output=True, text=True, check=False)
+    assert done.stdout == "/h/m /h/w ~/a\n", done.stderr
+
+
 def test_a_script_says_a_malformed_line_once_and_ends(tmp_path: Path):
     """The script of a checkout whose .env is broken; the packages are those of the tree."""
     code = (

@@ -143,6 +143,12 @@ def test_the_scripts_run_in_a_folder_that_was_carried(tmp_path: Path):
     assert "weights" in {finding["check"] for finding in json.loads(result.stdout)}, result.stderr
 
 
+def test_a_shell_with_cdpath_finds_the_scripts_folder():
+    env = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"} | {"CDPATH": "."}
+    done = subprocess.run(["scripts/preflight.sh", "--help"], cwd=ROOT, env=env, capture_output=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
 @pytest.mark.skipif(OLD is None, reason="there is no Python 3.9 or 3.10 here")
 @pytest.mark.parametrize("module", MODULES)
 def test_they_run_on_an_older_python(module: str):

@@ -7,14 +7,17 @@ from __future__ import annotations
 import contextlib
 import errno
 import json
+import re
 import subprocess
 import tarfile
 from pathlib import Path
 from types import SimpleNamespace
+from unittest.mock import Mock
 
 import pytest
 
 from bundle import envfile, origin
+from bundle.offline import __main__ as offline
 from bundle.offline import contents, load, save, takeover, to_build
 from bundle.offline import engine as engine_module
 from bundle_version import VERSION
@@ -102,11 +105,13 @@ def test_a_new_folder_takes_over_settings_dies_and_weights(folders: tuple[Path, 
     takeover.take_over(old, new, FILES)  # a second time, after a failure, changes nothing
 
 
-def test_weights_elsewhere_stay_there(folders: tuple[Path, Path], tmp_path: Path):
+@pytest.mark.parametrize("named", ["/h/weights", "~/weights"])
+def test_weights_elsewhere_stay_there(folders: tuple[Path, Path], monkeypatch, capsys, named: str):
     old, new = folders
-    (old / ".env").write_text(f"MODELS_DIR={tmp_path / 'weights'}\n")
+    monkeypatch.setenv("HOME", "/h")
+    (old / ".env").write_text(f"MODELS_DIR={named}\n")
     takeover.take_over(old, new, FILES)
-    assert not (new / "models/PaddleOCR-VL").exists()
+    assert not (new / "models/PaddleOCR-VL").exists() and "weights stay in /h/weights" in capsys.readouterr().err
 
 
 def test_settings_that_differ_are_not_overwritten(folders: tuple[Path, Path]):
@@ -175,6 +180,27 @@ def test_an_archive_gets_its_folder_when_all_of_it_is_right(archive: Path):
     assert list(Path.cwd().iterdir()) == [folder]
     with pytest.raises(UsageError, match="is there already"):
         load.unpack_here(archive)
+
+
+def test_the_folder_in_use_unpacks_a_new_one_beside_itself(
+    archive: Path, folders: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    """The guide's command; the engine is left out. Inside the folder the command is told."""
+    old, engine = folders[0], Mock(return_value=0)
+    monkeypatch.setattr(offline, "ROOT", old)
+    monkeypatch.setattr(offline.shutil, "which", lambda _: "/usr/bin/docker")
+    monkeypatch.setattr(offline, "load", engine)
+    for inside in (old, old / "models"):
+        monkeypatch.chdir(inside)
+        assert offline.main(["load", str(archive), "--from", str(old)]) == 2
+    said = f"cd {old.parent}, then {old.name}/scripts/offline_bundle.sh load {archive} --from {old.name}"
+    assert said in capsys.readouterr().err
+    monkeypatch.chdir(old.parent)
+    (command,) = re.findall(r"BEFORE/scripts/offline_bundle.sh (load [^`]+)`", (ROOT / "docs/install.md").read_text())
+    command = " ".join(command.split()).replace(" --signers SIGNERS", "").replace("paddleocr-vl-BEFORE", old.name)
+    assert offline.main(command.replace("paddleocr-vl.tar", archive.name).split()) == 0
+    (made,) = old.parent.glob("*-0.3.0")
+    engine.assert_called_once_with(made, old, checked=True)
 
 
 def test_a_damaged_archive_leaves_nothing(archive: Path):

@@ -33,7 +33,7 @@ ANSWERED = {
 # Answered by the line itself.
 IN_THE_LINE = {
     "CSV": r"CSV.*xlsx",
-    "two models": r"two installations",
+    "two models": r"two installations.*COMPOSE_PROJECT_NAME",
     "proxy's path": r"PUBLIC_URL.*whole address with the path",
     "telemetry": r"no telemetry",
     "Who else": r"other keys get 404",

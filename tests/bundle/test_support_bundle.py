@@ -414,6 +414,19 @@ def test_an_archive_that_cannot_be_written(tmp_path: Path):
         ),
         ("http://host:8000/v1 and me@example.org", "http://host:8000/v1 and me@example.org"),
         ("known-secret, known-secret-and-more", f"{MARK}, {MARK}"),
+        ("API_TOKEN=123456, TOKENS=1a", f"API_TOKEN={MARK}, TOKENS={MARK}"),
+        ("{'api_tokens': 'abcdef', 'tokenizer_key': 'a'}", f"{{'api_tokens': '{MARK}', 'tokenizer_key': '{MARK}'}}"),
+        ("vllm serve --api_key s3cr3t --hf-token 12345678", f"vllm serve --api_key {MARK} --hf-token {MARK}"),
+        *(
+            (said, said)
+            for said in (
+                "VLM_ARGS=--max-num-batched-tokens 16384 --tokenizer /models/x --max_tokens=5",
+                "'max_num_batched_tokens': 16384; with max_num_batched_tokens=2048. eos_token_id=2",
+                "tokenizer='/models/x', skip_tokenizer_init=False, tokenizer_mode=auto",
+                json.dumps({"tokens_per_second": {"1": 12.3}, "keys": [1, 2], "prompt_tokens": 5}),
+                json.dumps({"tokens_per_second": {"1": 12.3}, "keys": [1, 2], "token_ids": []}, indent=1),
+            )
+        ),
     ],
 )
 def test_what_is_taken_out_of_a_text(text: str, clean: str):

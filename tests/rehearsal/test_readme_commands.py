@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """README's commands on a machine that has nothing else: a minimal Debian, a fresh clone, nothing made.
 
-The second command is rehearsed as `scripts/test.sh unit`. REHEARSAL=whole runs `scripts/test.sh` itself (README says how
-long that takes), and `scripts/test.sh all` runs the same tests outside. Root installs from nothing; the plain user
+The second command is rehearsed as `scripts/test.sh unit`. REHEARSAL=whole runs `scripts/test.sh` itself (README says
+how long that takes), and `scripts/test.sh all` runs the same tests outside. Root installs from nothing; the plain user
 takes the wheels that were unpacked for root. Printed are the seconds and what a command adds to the disk; the bars of
 seconds are for a package registry near by and a machine that does nothing else, so they are not checked here.
 """

@@ -27,15 +27,6 @@ def engine_answers() -> bool:
         return False
 
 
-def check_engine() -> None:
-    """Raise UsageError if no container engine with Compose v2 can be reached."""
-    if not engine_answers():
-        raise UsageError(
-            "--mode docker: no container engine with Compose v2 answers here (docker info, docker compose version); "
-            "start it, or use --mode local"
-        )
-
-
 def has_device() -> bool:
     """Tell whether this machine has an NPU's driver."""
     return Path("/dev/davinci_manager").exists()
@@ -59,8 +50,8 @@ class Containers:
         return project.compose(*words, timeout=None, settings=self._own, show=show)
 
     def check(self) -> None:
-        """Raise UsageError for an engine that does not answer, or settings that compose refuses."""
-        check_engine()
+        """Raise UsageError as `_check_engine` does, and for settings that compose refuses."""
+        self._check_engine()
         answer = self._compose("config", "--quiet")
         if answer.returncode:
             raise UsageError(f"docker compose: {last_line(answer.stderr, answer.stdout)}")
@@ -73,6 +64,25 @@ class Containers:
     def suits_this_machine(self) -> bool:
         """Tell whether an engine answers and this machine has the hardware that HARDWARE names."""
         return (self._own["HARDWARE"] == "cpu" or has_device()) and engine_answers()
+
+    def elsewhere(self) -> str:
+        """Another folder in which these containers were made, "" where there is none. Its settings are not ours, and
+        compose would replace them: it knows the project by its name."""
+        found = (project.other_folders(project.printed, VALUES, service) for service in SERVICES)
+        return next((folder for folders in found for folder in folders), "")
+
+    def _check_engine(self) -> None:
+        """Raise UsageError for an engine that cannot be reached, and for containers of another folder."""
+        if not engine_answers():
+            raise UsageError(
+                "--mode docker: no container engine with Compose v2 answers here (docker info, docker compose "
+                "version); start it, or use --mode local"
+            )
+        if folder := self.elsewhere():
+            raise UsageError(
+                f"--mode docker: the containers of this node were made in {folder}; run this script there, or use "
+                "--mode local. If this folder is to take them over: docker compose up -d --wait (docs/run.md)"
+            )
 
     def exist(self) -> bool:
         """Tell whether there are containers of this project, running or not."""
@@ -146,9 +156,9 @@ class Containers:
     def down(self) -> bool:
         """Remove the containers, whoever started them; returns whether there were any. Volumes and images stay.
 
-        Raises UsageError for an engine that does not answer.
+        Raises UsageError as `_check_engine` does.
         """
-        check_engine()
+        self._check_engine()
         if not self.exist():
             return False
         with step("stopping the containers"):

@@ -116,7 +116,7 @@ def check(halves: Mapping[str, Sequence[int]], values: Mapping[str, str]) -> Non
             f"VLM_CORES is {values['VLM_CORES']!r}; expected `auto`, `none`, or a list for each of the "
             f"{sum(map(len, halves.values()))} dies of vlm and vlm-next. Nothing was changed"
         )
-    folder = project.boot_folder()
+    folder = project.boot_folder(values)
     if folder and folder != ROOT.resolve():
         raise UsageError(
             f"{project.UNIT} starts the bundle in {folder} at boot, and would then give vlm the dies of vlm-next. "

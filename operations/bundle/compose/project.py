@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from bundle import envfile
 from bundle.paths import ROOT
 from bundle.progress import last_line
 from tool_errors import ServiceError
@@ -26,6 +27,7 @@ UNIT = "/etc/systemd/system/paddleocr-vl.service"
 PYTHON, REPLICAS = "/opt/venv/supervisor/bin/python", "/run/paddleocr-vl/replicas.json"
 # Labels of Compose on each container.
 PROJECT, FOLDER = "com.docker.compose.project", "com.docker.compose.project.working_dir"
+SERVICE = "com.docker.compose.service"
 # The mark of a container that `docker compose run` has made: it is of a service and not the service, also when it has
 # ended and was not removed.
 ONE_OFF = "com.docker.compose.oneoff=True"
@@ -119,10 +121,12 @@ def containers(settings: Mapping[str, str] | None = None) -> dict[str, dict[str,
     return {row["Service"]: row for row in rows if ONE_OFF not in (row.get("Labels") or "").split(",")}
 
 
-def other_folders(run: Callable[..., str | None], values: Mapping[str, str]) -> list[str]:
+def other_folders(run: Callable[..., str | None], values: Mapping[str, str], service: str = "") -> list[str]:
     """The folders of other bundles on this node: containers of this project were made there, and `docker compose up`
-    here replaces them. `run` gives the output of a command, None where it fails."""
-    words = ("--filter", f"label={PROJECT}={name(values)}", "--format", f'{{{{.Label "{FOLDER}"}}}}')
+    here replaces them. `run` gives the output of a command, None where it fails. `service`: of all, those of this one.
+    """
+    words = ["--filter", f"label={PROJECT}={name(values)}", "--format", f'{{{{.Label "{FOLDER}"}}}}']
+    words += ["--filter", f"label={SERVICE}={service}"] if service else []
     folders = set((run("docker", "ps", "--all", *words) or "").splitlines())
     return sorted(folder for folder in folders if folder.startswith("/") and Path(folder).resolve() != ROOT)
 
@@ -142,13 +146,15 @@ def image_id(name: str) -> str:
     return "" if answer.returncode else answer.stdout.strip()
 
 
-def boot_folder(unit: Path = Path(UNIT)) -> Path | None:
-    """The folder in which the bundle is started at boot; None where no unit does it."""
+def boot_folder(values: Mapping[str, str], unit: Path = Path(UNIT)) -> Path | None:
+    """The folder in which this project is started at boot; None where no unit does it. Raises UsageError for a broken
+    .env there."""
     try:
         found = re.search(r"^WorkingDirectory=(.+)$", unit.read_text(errors="replace"), re.MULTILINE)
     except OSError:
         return None
-    return Path(found[1].strip()).resolve() if found else None
+    folder = Path(found[1].strip()).resolve() if found else None
+    return folder if folder and name(envfile.read(folder / ".env", {})) == name(values) else None
 
 
 def labels(image: str) -> dict[str, str]:

@@ -31,7 +31,7 @@ from selftest.check import read_alike
 from tool_errors import FAILED, ServiceError, UsageError, run
 
 VOLUME = "vlm-next-state"
-OWN_IMAGE = "paddleocr-vl/vlm-serving:before-upgrade"
+OWN_IMAGE = f"paddleocr-vl/{project.name(VALUES)}-vlm:before-upgrade"
 LOAD_SECONDS, DRAIN_SECONDS, SELFTEST_SECONDS, STOP_SECONDS = 1800.0, 1000.0, 900.0, 180.0
 PAUSE_SECONDS = 2
 # States of a container that nobody starts again.

@@ -18,11 +18,14 @@ def choose(options: argparse.Namespace, settings: LocalSettings, services: Servi
     """Return `docker` or `local`. With `--mode auto`: what runs already; else docker if an engine answers.
 
     Auto takes local mode if there are no images while local mode's environments are there, and, with a message, if the
-    images cannot be built.
+    containers are another folder's, or the images cannot be built.
     """
     if options.mode != "auto":
         return options.mode
     if services.running() or not containers.suits_this_machine():
+        return "local"
+    if folder := containers.elsewhere():
+        say(f"the containers of this node were made in {folder}; going on without them (--mode local)")
         return "local"
     if options.down:
         return "docker" if containers.exist() else "local"

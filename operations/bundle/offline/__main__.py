@@ -63,6 +63,12 @@ def carry(options: argparse.Namespace) -> int:
             save(archive, options.images or images(options.corpus), options.weights, options.sign)
         return 0
     old = options.old.absolute() if options.old else None
+    if options.archive and Path.cwd().resolve().is_relative_to(ROOT):
+        raise UsageError(
+            f"{options.archive} would be unpacked into {Path.cwd()}, inside the folder in use; to unpack it beside "
+            f"that: cd {ROOT.parent}, then {ROOT.name}/scripts/offline_bundle.sh load {options.archive.absolute()} "
+            f"--from {ROOT.name}"
+        )
     if old:
         takeover.check_folder(old, Path.cwd() if options.archive else ROOT)
     if options.signers and not options.archive:

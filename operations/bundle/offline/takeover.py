@@ -47,8 +47,9 @@ def take_over(old: Path, new: Path, archive: Iterable[str]) -> None:
             shutil.copy2(old / path, part)
         say(f"{path} as in {old}")
     values = envfile.merged(new / ".env")
-    models = old / (values.get("MODELS_DIR") or "models")
-    if Path(values.get("MODELS_DIR") or "models").is_absolute():
+    named = Path(values.get("MODELS_DIR") or "models").expanduser()
+    models = old / named
+    if named.is_absolute():
         say(f"weights stay in {models} (MODELS_DIR)")
         return
     for entry in sorted(models.iterdir()) if models.is_dir() else ():

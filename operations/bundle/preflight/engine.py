@@ -148,7 +148,8 @@ def check_compose(machine: Machine) -> Iterator[Finding]:
         "compose",
         "docker compose is missing",
         f"the Compose plugin, {dotted(OLDEST_COMPOSE)} or newer",
-        f"{put}; with Docker's own packages docker-compose-plugin, on Ubuntu docker-compose-v2",
+        f"{put}; or install docker-compose-plugin with Docker's own packages, on Ubuntu docker-compose-v2, on Debian "
+        "13 docker-compose",
     )
     yield at_least(OLDEST_COMPOSE, found, "Compose", absent, put)
 
@@ -257,7 +258,7 @@ def check_image(machine: Machine) -> Iterator[Finding]:
 def check_boot(machine: Machine) -> Iterator[Finding]:
     """Compare the folder that config/systemd starts at boot, where it is used, with this one: after an upgrade in a
     folder of its own it is the one before, whose images `docker compose up` would bring back."""
-    folder = project.boot_folder(machine.path(project.UNIT))
+    folder = project.boot_folder(machine.values, machine.path(project.UNIT))
     if folder == ROOT.resolve():
         yield passed("boot", f"{project.UNIT} starts the bundle in this folder")
     elif folder:
@@ -279,8 +280,8 @@ def check_folder(machine: Machine) -> Iterator[Finding]:
             "folder",
             f"containers of this node were made in {folder}",
             f"one bundle a node: docker compose up in {ROOT} replaces them",
-            f"nothing, to upgrade (docs/run.md); otherwise go on in {folder}, or end its bundle there: docker compose "
-            "--profile upgrade --profile npu-exporter down",
+            "nothing, to upgrade (docs/run.md); COMPOSE_PROJECT_NAME, for two at once (docs/questions.md); otherwise "
+            f"go on in {folder}, or end its bundle there: docker compose --profile upgrade --profile npu-exporter down",
         )
 
 

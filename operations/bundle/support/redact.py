@@ -18,8 +18,13 @@ SECRET_NAME = re.compile(
 USER_PART = re.compile(r"[a-z][a-z0-9+.-]*://(?:[^:@]*:)?(?P<password>.+)@", re.DOTALL)
 # A value shorter than this is no secret, and removing it everywhere would make the texts unreadable.
 SHORTEST = 6
+# What looks like one by its name alone: a tokenizer, a number of tokens, a token's number.
+NO_SECRET = (
+    r"(?![\w-]*(?i:tokenizer(?:[_-](?:mode|revision|init))?[\"']?[\s=:,]"
+    r"|token(?:s|s[_-]per[_-]second|[_-]ids?|[_-]threshold)[\"']?[\s=:,]+[\"']?\d{1,8}(?:\.\d+)?(?!\w|\.\w)))"
+)
 NAMED = (
-    r"[\"']?\b[A-Za-z0-9_-]*(?i:key|token|secret|password|passwd|credential|authorization|cookie)"
+    rf"[\"']?\b{NO_SECRET}[A-Za-z0-9_-]*(?i:key|token|secret|password|passwd|credential|authorization|cookie)"
     r"[A-Za-z0-9_-]*[\"']?\s*[=:]\s*"
 )
 PATTERNS = (
@@ -29,12 +34,15 @@ PATTERNS = (
     re.compile(r"(?P<keep>\b[a-z][a-z0-9+.-]*://)[^/\s@:\"']*:[^\s\"']*@"),
     re.compile(r"(?P<keep>(?i:\b(?:bearer|basic)\s+))[A-Za-z0-9._~+/=-]{6,}"),
     re.compile(r"(?P<keep>\bsha256:)[0-9a-f]{64}\b(?!\s*digest)"),
-    # NAME=value, NAME: value and "NAME": "value", where NAME says that it is a secret; and NAME: ['value', ...].
+    # NAME=value, NAME: value and "NAME": "value", where NAME says that it is a secret; and NAME: ['value', ...]. What
+    # begins an object of JSON, or a list of short numbers, is no value.
     re.compile(rf"(?P<keep>{NAMED})\[\s*[\"'][^\]]{{0,2000}}\]"),
-    re.compile(rf"(?P<keep>{NAMED}[\"']?)(?!\s|[\"']|null\b|None\b|\$\{{)[^\s\"',}}]+"),
+    re.compile(
+        rf"(?P<keep>{NAMED}[\"']?)(?!\s|[\"']|null\b|None\b|\$\{{|[\[{{](?:[\s\"'\]}}]|\d{{1,8}}[,\]]))[^\s\"',}}]+"
+    ),
     # A program's words, in a list of processes or in VLM_ARGS: --api-key value another
     re.compile(
-        r"(?P<keep>--[A-Za-z0-9-]*(?:key|token|secret|password)[A-Za-z0-9-]*(?:=|[\"']?[\s,]+)[\"']?)(?!-)[^\s\"',]+"
+        rf"(?P<keep>--{NO_SECRET}[\w-]*(?:key|token|secret|password)[\w-]*(?:=|[\"']?[\s,]+)[\"']?)(?!-)[^\s\"',]+"
         r"(?:[\"']?[ \t,]+[\"']?(?!-)[^\s\"',]+)*"
     ),
     # A signed address of a result opens it for everyone.

@@ -178,6 +178,10 @@ def test_a_unit_that_starts_another_folder_at_boot(tmp_path: Path):
     assert found.remedy.startswith(f"WorkingDirectory={ROOT} in it, then systemctl daemon-reload")
     node.put(project.UNIT, unit.replace("/opt/paddleocr-vl", str(ROOT)))
     assert [one.level for one in engine.check_boot(node)] == ["PASS"]
+    # A bundle of another name is started there, beside this one.
+    (tmp_path / ".env").write_text("COMPOSE_PROJECT_NAME=other\n")
+    node.put(project.UNIT, unit.replace("/opt/paddleocr-vl", str(tmp_path)))
+    assert not list(engine.check_boot(node))
 
 
 def test_a_second_bundle_of_the_same_name_is_named(tmp_path: Path):

@@ -26,7 +26,7 @@ def node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SimulatedDies:
         (tmp_path / f"dev/davinci{number}").touch()
     unusable = dies.unusable
     monkeypatch.setattr(dies, "unusable", lambda wanted, _=None: unusable(wanted, tmp_path))
-    monkeypatch.setattr(upgrade.project, "boot_folder", lambda: None)
+    monkeypatch.setattr(upgrade.project, "boot_folder", lambda _: None)
     (tmp_path / "info").write_text(table(range(16)))
     found.build("sha256:new")
     return found

@@ -6,11 +6,14 @@ The engine and the driver are simulated (tests/support/simulated_dies.py).
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from bundle.compose import division, images, upgrade
+from tests.support.paths import ROOT
 from tests.support.recorded_npu_smi import SAMPLES
 from tests.support.simulated_dies import FIRST, IMAGE, SECOND, SimulatedDies
 from tool_errors import ServiceError, UsageError
@@ -61,6 +64,19 @@ def test_back_after_compose_made_vlm_of_the_new_version(node: SimulatedDies, cap
     upgrade.project.docker("tag", upgrade.OWN_IMAGE, IMAGE)
     upgrade.must("up", "--detach", "vlm")
     assert node.containers["vlm"]["image"] == "sha256:old"
+
+
+def test_two_projects_of_a_node_keep_two_images():
+    """The version before, of each."""
+    code = "from bundle.compose.upgrade import OWN_IMAGE; print(OWN_IMAGE)"
+    found = {
+        subprocess.check_output(
+            [sys.executable, "-c", code],
+            env={"PYTHONPATH": f"{ROOT}/operations:{ROOT}/common", "COMPOSE_PROJECT_NAME": name},
+        )
+        for name in ("", "second")
+    }
+    assert len(found) == 2
 
 
 def test_a_broken_version_leaves_the_first_half_serving(node: SimulatedDies):

@@ -123,12 +123,12 @@ def test_back_on_a_cpu_keeps_the_version_of_a_vlm_that_loads(node: SimulatedDies
 
 def test_a_unit_that_starts_another_folder_at_boot(node: SimulatedDies, monkeypatch: pytest.MonkeyPatch):
     """It would give vlm all dies, by that folder's .env, while vlm-next holds half of them."""
-    monkeypatch.setattr(upgrade.project, "boot_folder", lambda: Path("/opt/before"))
+    monkeypatch.setattr(upgrade.project, "boot_folder", lambda _: Path("/opt/before"))
     before = node.containers
     with pytest.raises(UsageError, match=rf"starts the bundle in /opt/before at boot.*WorkingDirectory={ROOT} in it"):
         upgrade.start(5, pause=True)
     assert node.containers == before
-    monkeypatch.setattr(upgrade.project, "boot_folder", lambda: ROOT)
+    monkeypatch.setattr(upgrade.project, "boot_folder", lambda _: ROOT)
     upgrade.start(5, pause=True)
 
 
