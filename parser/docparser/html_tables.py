@@ -53,6 +53,14 @@ class Table:
         named = [cell.row + cell.rows for cell in self.cells if cell.header]
         return min(min(others, default=1), max(named, default=0), max(0, self.height - 1))
 
+    def rows(self) -> list[list[str]]:
+        """The texts of each row, a line each in its column; empty where a cell goes on."""
+        width = self.width  # looks at every cell
+        rows = [[""] * width for _ in range(self.height)]
+        for cell in self.cells:
+            rows[cell.row][cell.column] = " ".join(cell.text.split())
+        return rows
+
     def with_head(self, rows: int) -> Table:
         """With the cells that begin in the first ``rows`` rows as headers."""
         return Table([dataclasses.replace(cell, header=cell.header or cell.row < rows) for cell in self.cells])

@@ -14,14 +14,16 @@ import pytest
 
 from docparser.convert import to_html
 from docparser.convert.blocks import Block
+from docparser.convert.chunks import _table_parts
 from docparser.convert.document import ResultDocument, ResultPage, with_own_pictures
 from docparser.convert.formats import convert
 from docparser.convert.formulas import Formulas
 from docparser.convert.names import FORBIDDEN, disposition, stem
 from docparser.convert.parts import Paths, _with_number, tables_of
+from docparser.convert.sections import Spotted
 from docparser.convert.workbook import MAX_TEXT, write_cell
 from docparser.formula_signs import LONGEST_IN_DOLLARS
-from docparser.html_tables import read_tables
+from docparser.html_tables import Table, read_tables
 from docparser.places.box import Box
 from tests.support.paths import ROOT
 
@@ -212,6 +214,20 @@ def test_spans_are_whole_numbers_from_one(said: str, rows: int):
 def test_rows_of_headers_alone_are_a_tables_head(rows: list[str], head: int):
     (table,) = read_tables("<table>" + "".join(f"<tr>{row}</tr>" for row in rows) + "</table>")
     assert table.head == head
+
+
+def test_the_cells_of_a_long_table_are_not_looked_through_for_each_of_its_rows(monkeypatch: pytest.MonkeyPatch):
+    """A table over 100 pages has 5,000 rows of 25,000 cells."""
+    (table,) = read_tables("<table>" + "<tr><td>a<td>b" * 50 + "</table>")
+    looked: list[int] = []
+
+    def look(table: Table, width: int = table.width) -> int:
+        looked.append(width)
+        return width
+
+    monkeypatch.setattr(Table, "width", property(look))
+    assert table.rows() == [["a", "b"]] * 50 and len(looked) == 1
+    assert len(list(_table_parts(Spotted(""), table, 512))) == 1 and len(looked) == 2
 
 
 @pytest.mark.parametrize(

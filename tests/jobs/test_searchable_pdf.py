@@ -211,6 +211,22 @@ def test_turned_and_cropped_pages(tmp_path, turn):
     assert found == pytest.approx(box, abs=4)
 
 
+@pytest.mark.parametrize(
+    ("angle", "flattened", "found"), [(-1, False, "Well 7"), (0, False, "Well 7"), (90, False, ""), (0, True, "")]
+)
+def test_a_page_that_was_turned_or_flattened_has_no_layer(tmp_path, angle, flattened, found):
+    """Its boxes are of another picture than the document's."""
+    Image.new("L", (400, 300), 255).save(tmp_path / "a.png")
+    with pikepdf.new() as pdf:
+        pdf.add_blank_page(page_size=(400, 300))
+        pdf.save(tmp_path / "a.pdf")
+    done = {"angle": angle, "model_settings": {"use_doc_unwarping": flattened}}
+    page = one_block("Well 7", (40, 60, 240, 80), (300, 400)) | {"doc_preprocessor_res": done}
+    for name, format in (("a.png", "PNG"), ("a.pdf", "PDF")):
+        (shown,) = made(tmp_path / name, format, page)
+        assert text_of(shown).strip() == found
+
+
 @pytest.mark.parametrize(("turn", "box"), [(0, (45, 80, 200, 110)), (180, (200, 490, 355, 520))])
 def test_text_of_the_page_itself_is_not_doubled(tmp_path, turn, box):
     path = tmp_path / "a.pdf"

@@ -244,6 +244,12 @@ def test_careless_and_hostile_pages_make_a_file_that_opens(text):
     assert all(len(table._tbl.tblGrid) <= 63 for table in document.tables)
 
 
+def test_a_table_with_more_columns_than_word_opens_is_lines_whose_cells_stay_in_their_columns():
+    first = "<tr><td colspan=3>a\nb<td rowspan=2>c" + "<td>x" * 66
+    lines = [paragraph.text for paragraph in opened(f"<table>{first}<tr>" + "<td>y" * 69 + "</table>").paragraphs]
+    assert lines == ["a b\t\t\tc" + "\tx" * 66, "\t".join(["y", "y", "y", "", *"y" * 66])]
+
+
 @pytest.mark.long
 @needs("libreoffice-writer-nogui")
 def test_libreoffice_opens_it(tmp_path: Path):

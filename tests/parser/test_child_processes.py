@@ -169,6 +169,24 @@ def test_cancelled_work_ends_at_once(pool):
         pool.call("echo", call=call)
 
 
+def test_cancelled_work_that_waits_for_a_place_ends_too():
+    """A worker whose cancelled page waits behind joins of long documents would be taken for stuck, and killed."""
+    with running(quick=1, most=1) as pool, ThreadPoolExecutor(2) as threads:
+        first, second = JobHandle(), JobHandle()
+        at_work = threads.submit(pool.call, "sleep", call=first)
+        wait_for(lambda: first._child is not None)
+        waiting = threads.submit(pool.call, "echo", call=second)
+        second.cancel()
+        try:
+            with pytest.raises(Cancelled):
+                waiting.result(WAIT_S)
+        finally:
+            first.cancel()
+        with pytest.raises(Cancelled):
+            at_work.result(WAIT_S)
+        assert pool.call("echo", b"after").startswith(b"after ")
+
+
 def test_slow_jobs_do_not_keep_quick_ones_waiting():
     """Seven endless jobs fill more than the quick places; a quick job gets its turn while all of them run."""
     with running(quick=2, most=8) as pool, ThreadPoolExecutor(7) as threads:

@@ -9,6 +9,7 @@ import queue
 
 import pytest
 
+from docparser.contract.schemas import ParseOptions
 from docparser.documents.spool import Document
 from docparser.errors import InternalError, NotReady, PageTimeout, StepTooSlow, WorkerLost
 from docparser.parsing import scheduler
@@ -16,7 +17,7 @@ from docparser.parsing.fair_queue import Flow
 from docparser.parsing.pool import State
 from docparser.parsing.scheduler import CANCEL_GRACE_S, DEATHS, LOSSES
 from docparser.worker.baton import Baton, Hold
-from docparser.worker.messages import CancelTask, CountPages, PagesGoOn, ParsePage, RunTask
+from docparser.worker.messages import CancelTask, CountPages, JoinPages, PagesGoOn, ParsePage, RunTask
 from tests.support.simulated_workers import Bench, Process, in_loop
 
 
@@ -103,6 +104,22 @@ async def test_a_page_that_waits_too_long_is_given_up_and_its_worker_goes_on():
     with pytest.raises(PageTimeout, match="PARSER_PAGE_TIMEOUT_S"):
         await page
     assert isinstance(bench.workers[0].told[-1], CancelTask) and not bench.workers[0].killed
+
+
+@in_loop
+async def test_joining_pages_and_opening_a_document_take_the_time_that_their_own_bounds_give_them():
+    bench, flow = Bench(page_timeout_s=900), Flow()
+    opening = bench.submit("a", flow, CountPages)
+    joining = asyncio.ensure_future(bench.scheduler.submit(JoinPages([], ParseOptions()), flow))
+    await asyncio.sleep(0)
+    for task in (opening, joining):
+        bench.want()
+        (item,) = bench.scheduler._assigned.values()
+        item.went_on_at -= 1320
+        bench.scheduler.check()
+        assert not task.done() and item.cancelled_at is None
+        bench.answer("ended")
+        assert await task == "ended"
 
 
 @in_loop

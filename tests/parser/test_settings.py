@@ -10,6 +10,8 @@ from collections import Counter
 import pytest
 from pydantic_settings import BaseSettings
 
+from docparser.layout.served import CONNECT_TIMEOUT_S
+from docparser.parsing.scheduler import CANCEL_GRACE_S
 from docparser.settings import Settings
 from served_weights.settings import WeightSettings
 from tool_errors import SETTINGS_PLACE
@@ -30,6 +32,12 @@ def test_the_parser_reads_the_models_yaml_of_the_launcher(monkeypatch: pytest.Mo
     if said is not None:
         monkeypatch.setenv("MODELS_CONFIG", said)
     assert Settings().models_config == WeightSettings.from_environment(os.environ).models_config
+
+
+def test_a_page_that_waits_for_the_layout_server_is_not_taken_for_stuck():
+    """A worker with a cancelled page that does not end is killed, and pages of others with it."""
+    with pytest.raises(ValueError, match="layout_timeout_s"):
+        Settings(layout_timeout_s=CANCEL_GRACE_S - CONNECT_TIMEOUT_S)
 
 
 def test_the_service_does_not_start_with_an_unknown_name(refused_start):

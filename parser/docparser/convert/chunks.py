@@ -148,13 +148,14 @@ def _cut(text: str, most: int, marks: list[re.Pattern[str]]) -> Iterator[str]:
 
 def _table_parts(caption: Spotted, table: Table, most: int) -> Iterator[Spotted]:
     """The table in Markdown; a cell that covers several places stands in each of them, so that every row says all."""
-    rows = [[Spotted("")] * table.width for _ in range(table.height)]
+    width = table.width  # looks at every cell
+    rows = [[Spotted("")] * width for _ in range(table.height)]
     for cell in table.cells:
         said = _cell(cell)
         for row in range(cell.row, cell.row + cell.rows):
             rows[row][cell.column : cell.column + cell.columns] = [said] * cell.columns
     lines = [joined("", [Spotted("| "), joined(" | ", row), Spotted(" |")]) for row in rows]
-    rule = Spotted("|" + "---|" * table.width)
+    rule = Spotted("|" + "---|" * width)
     above = [caption, Spotted("")] if caption.text else []
     head = [*above, lines[0], rule, *lines[1 : table.head]]
     costs = sum(estimate(line.text) for line in head)

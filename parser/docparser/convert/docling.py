@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any, BinaryIO
 
 from docparser.convert import to_html
@@ -85,15 +85,8 @@ def _block_text(block: Block) -> str:
     tables, after = tables_of(block)
     if not tables:
         return "" if LABELS.get(block.label) in FURNITURE else block.plain
-    rows = ["\n".join("\t".join(row) for row in _rows(plain(table))) for table in tables]
+    rows = ["\n".join("\t".join(row) for row in plain(table).rows()) for table in tables]
     return "\n\n".join(filter(None, (*rows, after)))
-
-
-def _rows(table: Table) -> Iterator[list[str]]:
-    rows = [[""] * table.width for _ in range(table.height)]
-    for cell in table.cells:
-        rows[cell.row][cell.column] = " ".join(cell.text.split())
-    yield from rows
 
 
 class _Document:

@@ -115,8 +115,11 @@ def _parts(
     entry: dict[str, Any], shown: Image.Image, size: tuple[float, float], to_user: Matrix
 ) -> Iterator[tuple[Box, list[Line]]]:
     """The lines of each block in points from the lower left corner of the page as it is shown, and where the block lies
-    in the page's own coordinates."""
+    in the page's own coordinates. Of a page that was turned or flattened there are none, for its boxes are of
+    another picture."""
     pruned = entry.get("prunedResult", {})
+    if not _as_submitted(pruned):
+        return
     across, along = float(pruned.get("width") or shown.width), float(pruned.get("height") or shown.height)
     x_scale, y_scale = size[0] / across, size[1] / along
     for lines in lines_of(entry, shown, shown.width / across):
@@ -138,6 +141,13 @@ def _parts(
                        for y in (line.box.top, line.box.bottom)]  # fmt: skip
             xs, ys = [a * x + c * y + e for x, y in corners], [b * x + d * y + f for x, y in corners]
             yield Box(min(xs), min(ys), max(xs), max(ys)), placed
+
+
+def _as_submitted(pruned: dict[str, Any]) -> bool:
+    """Whether the page was read as it is in the document: PaddleX's models for its orientation and its curves, where
+    an operator has added them, changed nothing. An ``angle`` of -1 says that nobody asked for it."""
+    made = pruned.get("doc_preprocessor_res") or {}
+    return made.get("angle", 0) <= 0 and not made.get("model_settings", {}).get("use_doc_unwarping")
 
 
 def _says(said: pypdfium2.PdfTextPage, place: Box, lines: list[Line]) -> bool:

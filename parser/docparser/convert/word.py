@@ -309,6 +309,5 @@ class _Writer(HTMLParser):
 
     def _wide(self, table: Table) -> None:
         """As lines with tabs."""
-        for row in range(table.height):
-            cells = [cell.text for cell in table.cells if cell.row == row]
-            self._write(self._document.add_paragraph(), "\t".join(cells), set())
+        for row in table.rows():
+            self._write(self._document.add_paragraph(), "\t".join(row), set())

@@ -77,13 +77,17 @@ def frozen_block(label: str, box: Sequence[float], known: Known, **fields: Any) 
 
 
 def frozen_blocks(blocks: Blocks, known: Mapping[int, Known]) -> list[dict[str, Any]]:
-    """Those that the page shows. ``known``: by their numbers."""
+    """Those that the page shows. ``known``: by their numbers.
+
+    A group has the place that its first block has among them, because PaddleX names other blocks by their places.
+    """
+    places: dict[int | None, int] = {number: place for place, number in enumerate(blocks.shown)}
     return [
         frozen_block(
             blocks.cut[number]["label"],
             blocks.cut[number]["box"],
             known[number],
-            group_id=blocks.cut[number].get("group_id"),
+            group_id=places.get(blocks.cut[number].get("group_id")),
             polygon_points=blocks.cut[number].get("polygon_points"),
             image=blocks.picture(number),
         )

@@ -60,6 +60,8 @@ def page_notes(page: np.ndarray, boxes: Iterable[Sides] | None, texts: Iterable[
     small = np.ascontiguousarray(page[::step, ::step, 1])
     if not texts and (tone := _one_tone(small)):
         return [*found, Note(kind=tone, message=f"the page is {tone}: one tone all over")]
+    if min(small.shape) < 2:  # it has no edges both ways
+        return found
     along, down = _edges(small)
     if boxes is not None:
         found += _unread(along, boxes, step) + _nonsense(texts)

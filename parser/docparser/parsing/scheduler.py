@@ -240,10 +240,12 @@ class PageScheduler:
                 log.exception("checking the workers' time limits failed")
 
     def check(self) -> None:
-        """End what takes too long: pages that do not go on, steps, and workers that are stuck."""
+        """End what takes too long: pages that do not go on, steps, and workers that are stuck. Joins and openings never
+        ask the VLM, and have bounds of their own."""
         now, limit_s = time.monotonic(), self._settings.page_timeout_s
         for item in list(self._assigned.values()):
-            if item.cancelled_at is None and now - item.went_on_at > limit_s:
+            wanted = isinstance(item.task, ParsePage) and item.cancelled_at is None
+            if wanted and now - item.went_on_at > limit_s:
                 words = f"The page was given up, because it did not go on for {limit_s:.0f} s"
                 item.resolve(PageTimeout(f"{words} (PARSER_PAGE_TIMEOUT_S)."))
                 self._cancel(item)

@@ -21,6 +21,7 @@ MAX_JOBS = 500  # of one child; then a new one takes its place, free of anything
 MAX_GROWTH = 64 << 20  # bytes: a child that has needed more ends, for it keeps them
 QUICK_S = 1.0  # a longer job lowers its priority and frees its place among the quick ones
 IDLE = 1  # children that wait for work
+CHECK_S = 0.5  # a job that waits for a place learns by then that it was cancelled
 TRIES = 2  # of a job whose child may have ended for another reason than the job
 
 
@@ -103,7 +104,7 @@ class ChildPool:
         Raises BoundExceeded, UnreadableText, the job's own ParserError, Cancelled.
         """
         call = call or JobHandle()
-        with self._places:
+        with self._place(call):
             quick = contextlib.ExitStack()
             with quick:
                 if not aside:
@@ -148,6 +149,16 @@ class ChildPool:
                         child.end()
                         raise
                     return self._finish(child, answer, bounds, what, once=reach is not None)
+
+    @contextlib.contextmanager
+    def _place(self, call: JobHandle) -> Iterator[None]:
+        while not self._places.acquire(timeout=CHECK_S):  # slow jobs may keep all of them for minutes
+            if call.cancelled:
+                raise Cancelled
+        try:
+            yield
+        finally:
+            self._places.release()
 
     def _finish(self, child: Child, answer: dict[str, Any], bounds: Bounds, what: str, once: bool) -> None:
         if once or "failed" in answer or answer.get("bound") == "memory" or child.lowered:

@@ -60,7 +60,7 @@ class ModelSettings(SettingsGroup):
     layout_timeout_s: float = Field(
         default=10.0,
         gt=0,
-        le=600,
+        le=15,  # a page that waits hears of no cancel, and the scheduler takes it for stuck (CANCEL_GRACE_S)
         description="Longest wait for the layout server, then the CPU finds a page's layout.",
     )
     models_dir: Path = Field(

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
+from collections import defaultdict
 from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 from typing import Any
@@ -15,9 +16,10 @@ import pytest
 from pydantic.alias_generators import to_camel
 
 from docparser.contract.schemas import ParseOptions
+from docparser.convert.blocks import all_blocks
 from docparser.page import loop
 from docparser.page.blocks import Blocks, _position
-from docparser.page.frozen import Known
+from docparser.page.frozen import Known, frozen_blocks, thaw
 from docparser.page.loop import CHOSEN, PageLoop
 from docparser.page.own_text_step import Taken
 from docparser.page.provenance import PAGE, VLM, Certainty, Origin, Provenance, add_members, joined
@@ -101,6 +103,17 @@ def test_blocks_that_were_joined_are_asked_for_as_one():
     again = laid.joining([1, 3])
     assert again.joined(3) == [1, 3] and again.shown == [0, 1, 2, 3] and laid.joined(3) == [3]
     assert laid.joining([1]) is laid
+
+
+def test_groups_have_numbers_of_their_own_behind_a_picture_in_a_table():
+    """PaddleX numbers the blocks that are shown, and a table stands where the group's number would be."""
+    laid = blocks("table", "image", "text", "text", "table", inside=frozenset({1})).joining([2, 3])
+    shown = [block | {"content": "a"} for block in frozen_blocks(laid, defaultdict(Known))]
+    found: dict[str, Any] = {"page_count": None, "width": 9, "height": 50, "imgs_in_doc": []}
+    settings = {"use_doc_preprocessor": False, "use_layout_detection": False}
+    page = thaw({**found, "model_settings": settings, "blocks": shown}, 0).result.json["res"]
+    assert [block["group_id"] for block in page["parsing_res_list"]] == [0, 1, 1, 3]
+    assert [len(block.boxes) for block in all_blocks(page)] == [1, 2, 1, 1]
 
 
 def test_tables_alone_have_heads(monkeypatch: pytest.MonkeyPatch):

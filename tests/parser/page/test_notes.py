@@ -60,6 +60,12 @@ def test_the_shape_and_the_tone_of_a_page(page, texts, squeezed, said):
     assert kinds(page, None, texts, squeezed) == said
 
 
+@pytest.mark.parametrize("size", [(1, 250), (250, 1)])
+def test_a_gradient_of_one_row_or_column_is_a_page(size):
+    page = Image.frombytes("L", size, bytes(range(250)))
+    assert kinds(page, [], []) == kinds(page, None) == ["long"]
+
+
 TEXT, TABLE = (100, 100, 1090, 900), (100, 1000, 1090, 1500)
 
 
