@@ -64,9 +64,10 @@ class Pages(SimulatedService):
         return self.ends(index + 1, self.begun[index + 1])
 
     async def join(
-        self, frozen: list[dict[str, bytes]], options: ParseOptions, flow: Flow
+        self, frozen: dict[int, dict[str, bytes]], options: ParseOptions, flow: Flow
     ) -> tuple[list[bytes], list[tuple[int, NotedBlock]]]:
-        self.joined.append([content.decode() for page in frozen for content in page.values()])
+        assert all(page == {"frozen.json": b"%d" % (index + 1)} for index, page in frozen.items())
+        self.joined.append([content.decode() for page in frozen.values() for content in page.values()])
         if self.refuses_to_join:
             raise InvalidDocument("no page of it fits")
         texts = [json.dumps({"markdown": {"text": f"joined {place}"}}).encode() for place in range(len(frozen))]

@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from pydantic import ValidationError
@@ -31,9 +32,9 @@ def servers() -> Iterator[list[SimulatedVlm]]:
         server.close()
 
 
-def settings_for(servers: list[SimulatedVlm], patience_s: float = 5.0) -> Settings:
-    first, *others = (server.url for server in servers)
-    return Settings(vlm_url=first, vlm_further_urls=",".join(others), workers=1, vlm_patience_s=patience_s)
+def settings_for(servers: list[SimulatedVlm], patience_s: float = 5.0, **others: Any) -> Settings:
+    first, *further = (server.url for server in servers)
+    return Settings(vlm_url=first, vlm_further_urls=",".join(further), workers=1, vlm_patience_s=patience_s, **others)
 
 
 async def read(settings: Settings, count: int, at_once: int) -> list[str]:
@@ -147,6 +148,12 @@ def test_nothing_is_lost_with_a_server_that_is_away(servers: list[SimulatedVlm])
     settings = settings_for([away, *servers], patience_s=0.0)
     away.close()
     assert asyncio.run(read(settings, 40, at_once=8)) == ["text"] * 40
+
+
+@pytest.mark.server
+def test_nothing_is_lost_with_a_server_that_hangs(servers: list[SimulatedVlm]) -> None:
+    with servers[0].holding():
+        assert asyncio.run(read(settings_for(servers, vlm_timeout_s=0.5), 20, at_once=8)) == ["text"] * 20
 
 
 def test_addresses_are_checked() -> None:

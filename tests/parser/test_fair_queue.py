@@ -87,28 +87,65 @@ def test_how_many_slow_documents_have_workers(now: list[float], workers: int, of
     assert queue.slow == of_all and not queue.found_slow(begun(queue, "last"))
 
 
-def test_idle_clients_are_forgotten_once_they_would_gain_nothing(now: list[float]):
+def work(queue: FairQueue, used_s: float) -> str:
+    """The next task is done. Returns whose it was."""
+    chosen = queue.next()
+    assert chosen is not None
+    queue.ended(chosen[0], used_s)
+    return chosen[0].flow.client
+
+
+def test_who_used_a_quiet_time_does_not_pay_for_it(now: list[float]):
     queue = FairQueue(1, 8, 0.0)
-    for name, used_s in (("little", 1.0), ("much", 50.0), ("slow", 1.0)):
-        item = begun(queue, name)
-        if name == "slow":
-            assert queue.found_slow(item)
-        queue.ended(item, used_s)
-    busy = begun(queue, "busy")
-    queue.ended(busy, 9.0)
+    for _ in range(300):
+        queue.ended(begun(queue, "office"), 0.5)
+    flow = Flow("new")
+    for _ in range(500):
+        queue.add(page("new", flow))
+    assert work(queue, 0.5) == "new"
+    queue.add(page("office"))
+    assert "office" in [work(queue, 0.5) for _ in range(3)]
+
+
+def test_who_waits_because_its_documents_are_slow_is_no_level_to_start_at(now: list[float]):
+    """Its pages wait for room among its own; what others used meanwhile is no debt."""
+    queue = FairQueue(1, 8, 0.0)
+    slow = begun(queue, "slow")
+    assert queue.found_slow(slow)
+    queue.add(page("slow"))
+    queue.next()
+    queue.add(page("slow"))  # of one worker, one document at a time
+    for _ in range(300):
+        queue.ended(begun(queue, "office"), 0.5)
+    flow = Flow("new")
+    for _ in range(500):
+        queue.add(page("new", flow))
+    queue.add(page("office"))
+    assert "office" in [work(queue, 0.5) for _ in range(3)]
+
+
+def test_clients_are_forgotten_once_they_would_gain_nothing(now: list[float]):
+    queue = FairQueue(1, 8, 0.0)
+    for number in range(100):
+        queue.ended(begun(queue, str(number)), 1.0)
+    slow = begun(queue, "slow")
+    assert queue.found_slow(slow)
+    queue.ended(slow, 1.0)
+    queue.ended(begun(queue, "busy"), 9.0)
     queue.add(page("busy"))
+    assert set(queue._clients) == {"slow", "busy"}
+    now[0] += WATCHED_S + 1
     queue.add(page("new"))
-    assert set(queue._clients) == {"much", "slow", "busy", "new"}
+    assert set(queue._clients) == {"busy", "new"}
     assert queue.client("new").used_s == queue.client("busy").used_s, "it starts level with who is there"
-    assert queue.client("much").used_s > queue.client("busy").used_s
 
 
 def test_bulk_starts_level_with_bulk(now: list[float]):
     queue = FairQueue(4, 99, 0.0)
     queue.ended(begun(queue, "office"), 30.0)
     queue.ended(begun(queue, "archive bulk"), 7.0)
-    queue.add(page("office"))
-    queue.add(page("archive bulk"))
+    for name in ("office", "archive bulk", "b", "b bulk"):
+        queue.add(page(name))
     assert (queue.client("b bulk").used_s, queue.client("b").used_s) == (7.0, 30.0)
 
 

@@ -4,9 +4,15 @@
 from __future__ import annotations
 
 import base64
+import io
+import json
+import pickle
 
 import pytest
 
+from docparser.contract.schemas import ParseOptions
+from docparser.page.frozen import Known, freeze, frozen_block, stored
+from docparser.worker.text_jobs import JoinFrozen, join_frozen
 from tests.support import samples
 from tests.support.simulated_vlm import prompt_of
 
@@ -49,6 +55,21 @@ def test_restructured_pages_can_have_pictures_and_docx(service):
     body = service.parse(samples.image(), restructurePages=True, visualize=True, outputFormats=["docx"]).json()
     (entry,) = body["result"]["layoutParsingResults"]
     assert set(entry) == {"prunedResult", "markdown", "outputImages", "inputImage", "exports", "outline"}
+
+
+@pytest.mark.parametrize(("second", "tables"), [(1, 1), (2, 2)])
+def test_a_table_goes_on_only_on_the_page_of_the_next_number(second: int, tables: int):
+    """The page between them has failed, or nobody asked for it."""
+    block = frozen_block("table", (0, 0, 90, 90), Known(), content="<table><tr><td>Pen</td><td>3</td></tr></table>")
+    settings = {"use_doc_preprocessor": False, "use_layout_detection": False}
+    found = {"page_count": None, "width": 100, "height": 100, "model_settings": settings, "spotting_res": {}}
+    files = stored(freeze(found, [], [block]))
+    options = ParseOptions(outputFormats=["docx"])
+    sink = io.BytesIO()
+    join_frozen({}, io.BytesIO(pickle.dumps(JoinFrozen({0: files, second: files}, options, 100))), sink)
+    entries = [json.loads(line) for line in sink.getvalue().splitlines()]
+    assert [bool(entry["markdown"]["text"].strip()) for entry in entries] == [True, tables == 2]
+    assert [entry["exports"]["docx"]["fileName"] for entry in entries] == ["page_1.docx", f"page_{second + 1}.docx"]
 
 
 @pytest.fixture

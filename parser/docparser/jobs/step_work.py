@@ -228,7 +228,7 @@ class StepWork:
         if damaged:
             return await asyncio.to_thread(self._read_again, claim, steps, damaged)
         replaced = await asyncio.to_thread(lambda: sum(size_of(*page) for page in read))
-        frozen = [pages.frozen_of(files) for _, files in read]
+        frozen = {step.number - 1: pages.frozen_of(files) for (step, _), (_, files) in zip(steps, read, strict=True)}
         texts, notes = await self._service.join(frozen, options, self._flow(claim))
         for place, note in notes:
             read[place][0]["block_notes"].append(note)

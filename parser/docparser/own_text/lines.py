@@ -29,6 +29,7 @@ COMPOUND = re.compile(r"\w+(?:[-\u2010]\w+)+")
 ADDRESS = re.compile(r"://|@|www\.|\w\.\w{2,}/")
 CONJUNCTION = re.compile(r"(?:and|or|und|oder)\b")  # "first- and last-born": the hyphen stands for the rest of a word
 RAISED = str.maketrans("0123456789+-\u2212=()", "⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻⁻⁼⁽⁾")  # without its level, 10³ would be another number
+LOWERED = {high: low for low, high in RAISED.items()}
 
 
 @dataclasses.dataclass(frozen=True)

@@ -22,6 +22,8 @@ from functools import cached_property, lru_cache
 
 from rapidfuzz.distance import Levenshtein
 
+from docparser.own_text.lines import LOWERED
+
 FORMULA = "formula"  # as a letter: no single character is equal to it
 WRITTEN_FORMULA = re.compile(r"\\\(.*?\\\)|\\\[.*?\\\]|\$\$.*?\$\$", re.DOTALL)
 # Marks of tables (OTSL) and of text that is raised, lowered or bold: no letters, and they stay where they are.
@@ -30,6 +32,7 @@ TEXT_MARKS = re.compile(r"</?su[bp]>|\*\*")
 NO_LETTERS = frozenset("\u00ad\u200b\u200c\u200d\u2060\ufeff\ufe0e\ufe0f")  # soft hyphen, joiners, variants
 WITHOUT_BLANKS = "\u2e80-\u9fff\uac00-\ud7af\uf900-\ufaff\uff00-\uffef\U00020000-\U0003ffff"
 WIDE = re.compile(f"[{WITHOUT_BLANKS}]")
+LIGATURES = "\ufb00"  # from here on, signs of several letters are forms of print: fi, lam-alef
 DIGITS = 4
 LEAST_RUN = 2  # letters; a single equal one between others that differ is equal by chance
 
@@ -42,8 +45,9 @@ LEAST = 0.5  # agreement: below it the two are not the same text, in this order
 
 @dataclasses.dataclass(frozen=True)
 class Letters:
-    """``compared``: the letters of a text; ``shown``: each as the text has it; ``gaps``: what stands before each, and
-    after the last one; ``words``: where each word's letters begin, and where the last one ends."""
+    """``compared``: the letters of a text; ``shown``: each as the text has it, and of a sign that counts as several the
+    first alone, but for ligatures; ``gaps``: what stands before each, and after the last one; ``words``: where each
+    word's letters begin, and where the last one ends."""
 
     compared: list[str]
     shown: list[str]
@@ -65,11 +69,11 @@ class Letters:
             formula = marks is not None and WRITTEN_FORMULA.fullmatch(piece)
             for sign in [piece] if formula else piece:
                 forms = [FORMULA] if formula else letters_of(sign)
-                for form in forms:
+                for at, form in enumerate(forms):
                     if gap or not words or WIDE.match(form) or WIDE.match(compared[-1]):
                         words.append(len(compared))
                     compared.append(form)
-                    shown.append(sign if len(forms) == 1 else form)
+                    shown.append(form if len(forms) > 1 and sign >= LIGATURES else "" if at else sign)
                     gaps.append(gap)
                     gap = ""
         return cls(compared, shown, [*gaps, gap], [*words, len(compared)])
@@ -203,7 +207,7 @@ def repaired(both: Alignment, *, whole: bool) -> str | None:
     parts = [_part(both, op, whole) for op in both.ops]
     text = AT_MARK.sub(r"\1", "".join(parts) + both.vlm.gaps[-1]).strip()
     # The page's own raised numbers are superscripts already, and the VLM's mark raises them.
-    return RAISED.sub(lambda raised: unicodedata.normalize("NFKC", raised[0]), text)
+    return RAISED.sub(lambda raised: raised[0].translate(LOWERED), text)
 
 
 def is_misread(both: Alignment) -> bool:
@@ -218,26 +222,29 @@ def _part(both: Alignment, op: Op, whole: bool) -> str:
     """What an op comes to, with the gap before it."""
     tag, begin, end, other, last = op
     vlm, page = both.vlm, both.page
-    if tag == "equal":
+    if tag != "equal":
+        keeps = both.is_formula(op) or _reaches_over_a_mark(both, begin, end)
+        if keeps or (tag == "delete" and not whole):
+            return "".join(vlm.gaps[at] + vlm.shown[at] for at in range(begin, end))
+        if begin == end and TABLE_MARKS.search(vlm.gaps[begin]):
+            return ""  # lost beside a mark: of the cell before it or behind it
+        if tag == "delete":
+            return "".join(MARKS.findall("".join(vlm.gaps[begin:end])))
+    if end - begin == last - other:  # the same letters, or each misread for one: marks stay between them
         return "".join(
             _gap(vlm.gaps[at], page.gaps[other + at - begin], *_beside(both, other + at - begin))
             + _sign(vlm.shown[at], page.shown[other + at - begin])
             for at in range(begin, end)
         )
-    keeps = both.is_formula(op) or _reaches_over_a_mark(both, begin, end)
-    if keeps or (tag == "delete" and not whole):
-        return "".join(vlm.gaps[at] + vlm.shown[at] for at in range(begin, end))
-    if begin == end and TABLE_MARKS.search(vlm.gaps[begin]):
-        return ""  # lost beside a mark: of the cell before it or behind it
-    if tag == "delete":
-        return "".join(MARKS.findall("".join(vlm.gaps[begin:end])))
     before = vlm.gaps[begin] if begin < end else ""
-    return _gap(before, page.gaps[other], *_beside(both, other)) + page.text(other, last)
+    marks = MARKS.findall("".join(vlm.gaps[begin + 1 : end]))
+    return _gap(before, page.gaps[other], *_beside(both, other)) + page.text(other, last) + "".join(marks)
 
 
 def _sign(vlm: str, page: str) -> str:
-    """Of two equal ones the page's, unless the VLM alone has seen that it is raised."""
-    return vlm if unicodedata.decomposition(vlm[:1]).startswith("<super>") else page
+    """The page's, unless it is the same and the VLM alone has seen that it is raised."""
+    raised = any(unicodedata.decomposition(sign).startswith("<super>") for sign in vlm)
+    return vlm if raised and letters_of(vlm) == letters_of(page) else page
 
 
 def _beside(both: Alignment, at: int) -> tuple[str, str]:

@@ -6,7 +6,8 @@ has the last place of the workers: an interactive page finds it free, and need n
 
 The client that has used the least time of the workers is next (start-time fair queueing, Goyal, Vin and Cheng 1996, all
 weights equal); of its flows, the one that has the fewest tasks with workers. So a document of one page does not wait
-for the end of one of 500, and twenty documents that are just not slow cost others no more than one does.
+for the end of one of 500, and twenty documents that are just not slow cost others no more than one does. Who had
+nothing to do starts level with the others: time that nobody else wanted is not held against anyone.
 
 A document that is slow to read, which a worker finds out after some seconds, goes on *apart*: at low priority, besides
 the page that has the worker's CPU. One client may have ``share`` documents there, half of the workers; a further one is
@@ -133,25 +134,24 @@ class FairQueue:
         self.share = max(1, workers // 2)
         self._most_apart = max(2, workers)
         self._clients: dict[str, Client] = {}
+        self._level = {True: 0.0, False: 0.0}  # of bulk and interactive clients: the paper's virtual time, never falls
         self._turn = 0
         self._guess_s = FIRST_GUESS_S
 
     def client(self, name: str) -> Client:
-        """The client, which starts level with the one of its kind that has used least."""
-        found = self._clients.get(name)
-        if found is None or not found.active:
-            bulk = is_bulk(name)
-            alike = (client.used_s for client in self._clients.values() if client.active and client.bulk == bulk)
-            level = min(alike, default=0.0)
-            self._forget_idle(level)
-            found = self._clients.setdefault(name, Client(bulk=bulk))
-            found.used_s = max(found.used_s, level)
-        return found
+        return self._clients.setdefault(name, Client(bulk=is_bulk(name)))
 
-    def _forget_idle(self, level: float) -> None:
-        """Those who would get no other place if they came for the first time."""
-        for name, client in list(self._clients.items()):
-            if not client.active and not client.watched and client.used_s <= level:
+    def _come_back(self, client: Client) -> None:
+        """It starts level with the one of its kind that was last to get a worker; in a quiet time, with the one that
+        has used most. Those are forgotten who would start there too."""
+        alike = {name: other for name, other in self._clients.items() if other.bulk == client.bulk}
+        level = self._level[client.bulk]
+        if not any(other.flows for other in alike.values()):
+            level = max(level, *(other.used_s for other in alike.values()))
+        self._level[client.bulk] = level
+        client.used_s = max(client.used_s, level)
+        for name, other in alike.items():
+            if other is not client and not other.active and not other.watched and other.used_s <= level:
                 del self._clients[name]
 
     def watches(self, name: str) -> bool:
@@ -179,6 +179,8 @@ class FairQueue:
         if item.slow:
             client.parked.appendleft(item) if first else client.parked.append(item)
             return
+        if not client.flows:
+            self._come_back(client)
         item.flow.pending.appendleft(item) if first else item.flow.pending.append(item)
         client.flows[item.flow] = None
 
@@ -241,6 +243,7 @@ class FairQueue:
         item.flow.turn = self._turn
         item.flow.assigned += 1
         client.assigned += 1
+        self._level[client.bulk] = max(self._level[client.bulk], client.used_s)
         item.charged_s = 0.0 if apart else self._guess_s
         client.used_s += item.charged_s
         return apart

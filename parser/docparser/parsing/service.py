@@ -87,7 +87,7 @@ class ParseService:
             report.check()
             if frozen:
                 indices = sorted(frozen)
-                texts, notes = await self.join([frozen[index] for index in indices], options, flow)
+                texts, notes = await self.join({index: frozen[index] for index in indices}, options, flow)
                 for place, note in notes:
                     report.note(indices[place], note)
                 for index, text in zip(indices, texts, strict=True):
@@ -123,9 +123,10 @@ class ParseService:
         return await self._pages.count(document, flow)
 
     async def join(
-        self, frozen: list[dict[str, bytes]], options: ParseOptions, flow: Flow
+        self, frozen: dict[int, dict[str, bytes]], options: ParseOptions, flow: Flow
     ) -> tuple[list[bytes], list[tuple[int, NotedBlock]]]:
-        """PaddleOCR's steps across pages (``restructurePages``), over ``ParsedPage.frozen`` of each page in order.
+        """PaddleOCR's steps across pages (``restructurePages``), over ``ParsedPage.frozen`` of each page by its index,
+        in order.
 
         Returns for each page the JSON object with its text, which belongs into its entry. Where joining exceeds a
         bound, these are the pages as they were read, one by one, and notes say so: each with its page's place. Raises
@@ -138,9 +139,9 @@ class ParseService:
             notes = [(0, _too_large(f"{exc}; the pages are not joined"))]
         apart = options.model_copy(update={"mergeTables": False, "relevelTitles": False})
         texts, unread = [], 0
-        for place, page in enumerate(frozen):
+        for place, (index, page) in enumerate(frozen.items()):
             try:
-                texts += await self._scheduler.submit(JoinPages([page], apart), flow)
+                texts += await self._scheduler.submit(JoinPages({index: page}, apart), flow)
             except (BoundExceeded, UnreadableText) as exc:
                 unread += 1
                 if unread == len(frozen):

@@ -156,24 +156,22 @@ class VlmClient:
 
     async def _one_call(self, body: dict[str, Any], request_id: str, guard: Guard) -> Reply:
         """Raises BlockRefused, CallFailed, VlmUnavailable."""
+        await self.limit.acquire()
         try:
-            async with asyncio.timeout(None) as clock:
-                await self.limit.acquire()
-                try:
-                    clock.reschedule(asyncio.get_running_loop().time() + self._timeout_s)
-                    with self._endpoints.one() as endpoint:
-                        return await self._call_of(endpoint, body, f"{request_id}-{uuid.uuid4().hex[:8]}", guard)
-                finally:
-                    self.limit.release()
+            with self._endpoints.one() as endpoint:
+                return await self._call_of(endpoint, body, f"{request_id}-{uuid.uuid4().hex[:8]}", guard)
         except (aiohttp.ClientError, ConnectionError, TimeoutError) as exc:
             self.limit.refused()
             raise of_exception(exc) from exc
+        finally:
+            self.limit.release()
 
     async def _call_of(self, endpoint: Endpoint, body: dict[str, Any], request_id: str, guard: Guard) -> Reply:
         """Tells the endpoint how the call ended."""
         try:
             with traces.span("vlm", kind="client", server__address=endpoint.host, request_id=request_id):
-                reply = await self._call(endpoint.url, body, request_id, guard)
+                async with asyncio.timeout(self._timeout_s):
+                    reply = await self._call(endpoint.url, body, request_id, guard)
         except BlockRefused:
             endpoint.answered()
             raise

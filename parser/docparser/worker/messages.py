@@ -53,9 +53,10 @@ class ParsedPage:
 
 @dataclasses.dataclass(frozen=True)
 class JoinPages:
-    """Answer: the entries' texts as JSON, one per page, of pages that were parsed with ``restructurePages``."""
+    """Answer: the entries' texts as JSON, one per page, of pages that were parsed with ``restructurePages``.
+    ``frozen``: by the pages' indices, from 0, in order. No table goes on over a page that is not among them."""
 
-    frozen: list[dict[str, bytes]]
+    frozen: dict[int, dict[str, bytes]]
     options: OutputOptions
 
 

@@ -22,7 +22,7 @@ from docparser.page import provenance
 from docparser.page.early_text import PagePart
 from docparser.page.entry import docx_export, encode_jpeg, page_entry
 from docparser.page.frozen import Known, Page, from_client, put_images_back, restored, thaw, with_own_pictures
-from docparser.page.paddlex_private import restructured_pages
+from docparser.page.paddlex_private import PaddleOCRVLResult, restructured_pages
 from docparser.page.provenance import Provenance
 from docparser.worker import sent_pages
 
@@ -41,9 +41,10 @@ class ReadPage:
 
 @dataclasses.dataclass(frozen=True)
 class JoinFrozen:
-    """The files of pages that were frozen with their answers; output: an entry in each line."""
+    """The files of pages that were frozen with their answers, by the pages' indices, in order; output: an entry in
+    each line."""
 
-    pages: list[dict[str, bytes]]
+    pages: dict[int, dict[str, bytes]]
     options: OutputOptions
     max_side: int
 
@@ -94,15 +95,26 @@ def word_file(args: dict[str, Any], source: BinaryIO, sink: BinaryIO) -> None:
 
 def join_frozen(args: dict[str, Any], source: BinaryIO, sink: BinaryIO) -> None:
     task: JoinFrozen = pickle.load(source)
-    pages = [thaw(restored(files), index) for index, files in enumerate(task.pages)]
+    # PaddleX joins the tables of neighbours in its list, so an empty page stands behind what nothing follows.
+    places = sorted({place for index in task.pages for place in (index, index + 1)})
+    pages = [thaw(restored(task.pages[at]), at) if at in task.pages else _empty_page() for at in places]
     joined = _join(
         [page.result for page in pages],
         [known for page in pages for known in page.known],
         task.options,
     )
     _write(
-        sink, (page_entry(page, number, task.options, max_side=task.max_side) for number, page in enumerate(joined, 1))
+        sink,
+        (
+            page_entry(page, at + 1, task.options, max_side=task.max_side)
+            for at, page in zip(places, joined, strict=True)
+            if at in task.pages
+        ),
     )
+
+
+def _empty_page() -> Page:
+    return Page(PaddleOCRVLResult({"model_settings": {}, "parsing_res_list": []}), [])
 
 
 def join_sent(args: dict[str, Any], source: BinaryIO, sink: BinaryIO) -> None:

@@ -101,7 +101,11 @@ def two_texts(choices: Choices) -> None:
         raise Broken("an agreement is from 0 to 1")
     both.differences()
     is_misread(both)
-    repaired(both, whole=choices.chance(2))
+    text = repaired(both, whole=choices.chance(2))
+    if text is not None:
+        found = iter(marks.findall(text))
+        if not all(mark in found for mark in marks.findall("".join(both.vlm.gaps))):
+            raise Broken("a repaired text has the marks of the VLM's, in their order")
 
 
 def seeds() -> list[bytes]:

@@ -22,6 +22,15 @@ TEXTS = [
     ("E=mc<sup>2</sup> holds", "E=mc2 holds", 1, [], "E=mc<sup>2</sup> holds"),
     ("E=mc<sup>2</sup> holds", "E=mc\u00b2 holds", 1, [], "E=mc<sup>2</sup> holds"),
     ("10\u00b3 m2 of", "103 m\u00b2 of", 1, [], "10\u00b3 m\u00b2 of"),
+    ("据统计<sup>①</sup>增长", "据统计①增长", 1, [], "据统计<sup>①</sup>增长"),
+    # A sign that counts as several letters stays one; a ligature is no sign.
+    ("3½ ㎡, Ab™, fine… ls", "3½ ㎡, Ab™, \ufb01ne… is", 0.9524, [("ls", "is")], "3½ ㎡, Ab™, fine… is"),
+    # Marks stay where letters are misread on both sides of them.
+    ("Li<sup>l</sup>,Wu wrote it", "Li1;Wu wrote it", 0.8462, [("l ,Wu", "Li1;Wu")], "Li<sup>1</sup>;Wu wrote it"),
+    ("10<sup>-3</sup>M is small", "10−3m is small", 0.75, [("-3 M", "10−3m")], "10<sup>−3</sup>m is small"),
+    ("see **Tab1e** 3 and", "see Table 8 and", 0.75, [("Tab1e 3", "Table 8")], "see **Table** 8 and"),
+    ("see **Tab1e** 33 and", "see Table 8 and", 0.72, [("Tab1e 33", "Table 8")], "see **Table 8** and"),
+    ("in 10\u00b3 m", "in 108 m", 0.8333, [("10\u00b3", "108")], "in 108 m"),
     ("nothing alike", "zzz qqq", 0, [("nothing alike", "zzz qqq")], None),
     ("", "", None, [], None),
 ]

@@ -89,7 +89,7 @@ class Page:
     def __init__(self, baton: Baton, slot: HolderSlot, *, apart: bool) -> None:
         self.slot = slot
         self.told: list[object] = []
-        run = RunTask(7, JoinPages([], None), apart)  # type: ignore[arg-type]  # nobody looks at the task
+        run = RunTask(7, JoinPages({}, None), apart)  # type: ignore[arg-type]  # nobody looks at the task
         self.hold = Hold(baton, run, lambda: self.told.append(("free", slot.task)), self.told.append)
 
     def slow(self, reading: Reading) -> str:

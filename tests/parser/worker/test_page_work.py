@@ -296,7 +296,7 @@ def test_entries_are_lines_and_say_their_headings():
 def test_joining_is_bounded_by_the_number_of_pages_and_leaves_the_cpu(parts: Any):
     options, told = ParseOptions(prettifyMarkdown=False, mergeTables=False), list[object]()
     parts.outputs |= {"join": b"{}\n{}\n{}", "join_sent": b"{}"}
-    assert do(parts, JoinPages([{}, {}, {}], options), told) == [b"{}"] * 3
+    assert do(parts, JoinPages({0: {}, 1: {}, 4: {}}, options), told) == [b"{}"] * 3
     assert do(parts, JoinClientPages(b"body", 7, 9)) == [b"{}"] and told == ["free"]
     (join, pages, _, count), (sent, body, _, sent_pages) = parts.jobs
     side = Settings().max_output_image_side
@@ -304,4 +304,4 @@ def test_joining_is_bounded_by_the_number_of_pages_and_leaves_the_cpu(parts: Any
     assert (sent, sent_pages, body.body, body.most, body.max_side) == ("join_sent", 7, b"body", 9, side)
     parts.outputs["join"] = ChildCancelled()
     with pytest.raises(Abandoned, match="these pages"):
-        do(parts, JoinPages([{}], options))
+        do(parts, JoinPages({0: {}}, options))

@@ -30,7 +30,7 @@ from docparser.worker.messages import (
 from docparser.worker.process import HolderSlot, SharedSlot
 from docparser.worker.task_runner import TaskRunner
 
-NOTHING: Any = JoinPages([], None)  # type: ignore[arg-type]  # nobody looks at the task
+NOTHING: Any = JoinPages({}, None)  # type: ignore[arg-type]  # nobody looks at the task
 SETTINGS = Settings(workers=2, pages_in_flight=3, max_pixels_in_flight=1_000_000)
 
 
