@@ -209,10 +209,12 @@ def test_the_cache_of_the_accuracy_tool_holds_a_case_of_each_family(
 ):
     """Of PaddleOCR-VL's and of HunyuanOCR's published shapes. vLLM refuses to start where it does not."""
     monkeypatch.setattr(os, "environ", dict(os.environ))  # the module sets what vLLM reads
-    from plugin_logits.engine import LENGTH, cache_gib
+    from plugin_logits import engine
 
+    monkeypatch.setattr(engine, "LLM", lambda _path, **options: options)
     config = {"num_hidden_layers": layers, "num_key_value_heads": heads, "head_dim": 128}
     (tmp_path / "config.json").write_text(json.dumps(config))
-    assert cache_gib(tmp_path, dtype) == gib
-    values = LENGTH * layers * heads * 128 * 2
+    options = engine.start(tmp_path, dtype)
+    assert os.environ["VLLM_CPU_KVCACHE_SPACE"] == str(gib)
+    values = options["max_model_len"] * layers * heads * 128 * 2
     assert gib * 2**30 >= values * (4 if dtype == "float32" else 2)
