@@ -20,7 +20,7 @@ from vllm import LLM, SamplingParams, TokensPrompt
 from reference.cases import Case
 from vlm_server.cache_size import request_gib
 
-LENGTH = 8192  # tokens of a case and its answer
+LENGTH = 16384  # tokens of a case and its answer
 
 
 def start(directory: Path, dtype: Literal["float16", "bfloat16", "float32"] = "float32") -> LLM:
@@ -32,7 +32,7 @@ def start(directory: Path, dtype: Literal["float16", "bfloat16", "float32"] = "f
         dtype=dtype,
         enforce_eager=True,
         max_model_len=LENGTH,
-        max_num_batched_tokens=16384,
+        max_num_batched_tokens=LENGTH,  # one step for a case: the hook keeps the last one's states
         max_num_seqs=4,
         enable_prefix_caching=False,
         mm_processor_cache_gb=0,

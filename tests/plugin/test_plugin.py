@@ -202,7 +202,7 @@ def test_a_worker_on_a_cpu_runs_no_step_for_the_size_of_the_cache(monkeypatch: p
 
 
 @pytest.mark.parametrize(
-    ("layers", "heads", "dtype", "gib"), [(18, 2, "float32", 1), (24, 8, "bfloat16", 1), (24, 8, "float32", 2)]
+    ("layers", "heads", "dtype", "gib"), [(18, 2, "float32", 1), (24, 8, "bfloat16", 2), (24, 8, "float32", 3)]
 )
 def test_the_cache_of_the_accuracy_tool_holds_a_case_of_each_family(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, layers: int, heads: int, dtype: str, gib: int
@@ -218,3 +218,5 @@ def test_the_cache_of_the_accuracy_tool_holds_a_case_of_each_family(
     assert os.environ["VLLM_CPU_KVCACHE_SPACE"] == str(gib)
     values = options["max_model_len"] * layers * heads * 128 * 2
     assert gib * 2**30 >= values * (4 if dtype == "float32" else 2)
+    # Three of HunyuanOCR's largest pages, or eight crops, in one step.
+    assert 3 * 4162 < options["max_model_len"] <= options["max_num_batched_tokens"]
