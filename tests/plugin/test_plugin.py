@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import importlib
 import importlib.metadata
 import importlib.util
 import json
@@ -209,8 +210,7 @@ def test_the_cache_of_the_accuracy_tool_holds_a_case_of_each_family(
 ):
     """Of PaddleOCR-VL's and of HunyuanOCR's published shapes. vLLM refuses to start where it does not."""
     monkeypatch.setattr(os, "environ", dict(os.environ))  # the module sets what vLLM reads
-    from plugin_logits import engine
-
+    engine: Any = importlib.import_module("plugin_logits.engine")
     monkeypatch.setattr(engine, "LLM", lambda _path, **options: options)
     config = {"num_hidden_layers": layers, "num_key_value_heads": heads, "head_dim": 128}
     (tmp_path / "config.json").write_text(json.dumps(config))
