@@ -89,7 +89,8 @@ def compare(recorded: dict[str, Any], answer: Answer, tolerance: float) -> Findi
     """Compare the answer for one block with the recorded values.
 
     The tokens must be the recorded ones. Where the two most probable tokens are nearly equal, the device may choose the
-    second; only the tokens before that place are compared then.
+    second; only the tokens before that place are compared then. Before the first token there are none, so a block that
+    begins with a near tie proves nothing and passes.
     """
     name, tokens = recorded["image"], recorded["tokens"]
     same = next(
@@ -98,14 +99,14 @@ def compare(recorded: dict[str, Any], answer: Answer, tolerance: float) -> Findi
     )
     served = [probable[token] for token, probable in zip(answer.tokens[:same], answer.most_probable)]
     differences = [abs(ours - theirs) for ours, theirs in zip(served, recorded["logprobs"])]
-    mean = sum(differences) / len(differences) if differences else float("inf")
+    mean = sum(differences) / len(differences) if differences else 0.0
     figures = f"mean log-probability difference {mean:.4f} over {same} tokens (at most {tolerance})"
     if same < len(tokens):
         margin = recorded["margins"][same]
         figures = (
             f"another token at {same} of {len(tokens)}, where the recorded one led by {margin:.2f} nats; {figures}"
         )
-        if margin > NEAR_TIE:
+        if margin > NEAR_TIE or not answer.tokens:
             return Finding(name, False, f"{figures}; read {answer.text!r}, recorded {recorded['text']!r}")
     return Finding(name, mean <= tolerance, figures)
 

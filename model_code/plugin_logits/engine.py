@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 from pathlib import Path
 from typing import Any, Literal
@@ -19,26 +18,21 @@ from PIL import Image
 from vllm import LLM, SamplingParams, TokensPrompt
 
 from reference.cases import Case
-from vlm_server.die_memory import token_bytes
+from vlm_server.cache_size import request_gib
 
-LENGTH = 8192  # tokens of a case and its answer
-
-
-def cache_gib(directory: Path, dtype: str) -> int:
-    """GiB of a key-value cache in which one case has room; of a model whose config.json says no sizes 1."""
-    times = 2 if dtype == "float32" else 1  # token_bytes counts two bytes a value
-    return max(1, math.ceil(LENGTH * token_bytes(directory / "config.json") * times / 2**30))
+LENGTH = 16384  # tokens of a case and its answer
 
 
 def start(directory: Path, dtype: Literal["float16", "bfloat16", "float32"] = "float32") -> LLM:
     """The engine in this process, so that its model can be hooked."""
-    os.environ.setdefault("VLLM_CPU_KVCACHE_SPACE", str(cache_gib(directory, dtype)))  # read while the engine starts
+    # Read while the engine starts.
+    os.environ.setdefault("VLLM_CPU_KVCACHE_SPACE", str(request_gib(directory / "config.json", dtype, LENGTH)))
     return LLM(
         str(directory),
         dtype=dtype,
         enforce_eager=True,
         max_model_len=LENGTH,
-        max_num_batched_tokens=16384,
+        max_num_batched_tokens=LENGTH,  # one step for a case: the hook keeps the last one's states
         max_num_seqs=4,
         enable_prefix_caching=False,
         mm_processor_cache_gb=0,

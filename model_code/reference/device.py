@@ -46,6 +46,7 @@ class Device:
         self._api: Any = None if self.kind == "cpu" else getattr(torch, self.kind)
         if self._api is not None:
             self._check(int(number or 0))
+            self._compute_as_told()
 
     def _check(self, number: int) -> None:
         count = self._api.device_count() if self._api.is_available() else 0
@@ -62,6 +63,15 @@ class Device:
                 f"--device {self.name}: this environment was made without CUDA's libraries; make it with "
                 "scripts/setup_env.sh --cuda reference"
             )
+
+    def _compute_as_told(self) -> None:
+        """float32 means float32: by default convolutions round their inputs to 10 bits of mantissa."""
+        if self.kind == "cuda":
+            self._torch.backends.cudnn.allow_tf32 = False
+            return
+        self._api.conv.allow_hf32 = self._api.matmul.allow_hf32 = False
+        # Use the kernels in CANN's packages. A 310P would compile each new length for minutes.
+        self._api.set_compile_mode(jit_compile=False)
 
     @property
     def description(self) -> str:

@@ -11,7 +11,7 @@ from typing import Any
 
 from tool_errors import UsageError
 
-# Of Qwen2-VL's published vision_process: pixels of a video's frame, and of all frames of a video together.
+# Of Qwen2-VL's published vision_process: pixels of a video's frame, and of all its pairs of frames together.
 BLOCK = 28 * 28
 FRAME_LEAST, FRAME_MOST, VIDEO_TOTAL = 128 * BLOCK, 768 * BLOCK, 24576 * BLOCK
 

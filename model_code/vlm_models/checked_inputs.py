@@ -58,7 +58,8 @@ class BoundedInfo:
         return math.ceil(math.sqrt(blocks * MAX_ASPECT_RATIO))
 
     def get_image_size_with_most_features(self, max_pixels: int | None = None) -> ImageSize:
-        """A square image of as many tokens as a request may ask for, within ``max_pixels`` where vLLM names them."""
+        """A square image of as many tokens as one of a request without options gets, within ``max_pixels`` where vLLM
+        names them. vLLM tries it without options, so a larger one would be reduced to it."""
         bound = self.limits({}).max_pixels
         side = math.isqrt(min(bound, max_pixels or bound)) // self.factor * self.factor
         return ImageSize(width=side, height=side)

@@ -59,7 +59,7 @@ def main(arguments: list[str]) -> int:
                 check_graphs_of_a_die(settings, command, weights, stack)
             command = fit_to_die(settings, command, weights, npu_smi.least_memory())
             command = share_of_a_replica(settings, command, stack)
-        env = build_environment(settings, serving, weights, os.environ)
+        env = build_environment(settings, serving, weights, os.environ, command)
         known = keys(command, env)
         if GATE in command:  # it asks for the key; vLLM would log its own, and the list of processes would show it
             command = without(command, "--api-key")

@@ -10,11 +10,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import declared_settings
 from atlas import Product
 from declared_settings.vlm_args import means
 from served_weights.vlm import VlmWeights
 from tool_errors import UsageError
 
+from .cache_size import greatest_length, request_gib
 from .host import Host
 from .serving import Serving
 from .settings import Settings
@@ -142,13 +144,19 @@ def max_num_seqs(command: Sequence[str]) -> int:
 
 
 def build_environment(
-    settings: Settings, serving: Serving, weights: VlmWeights, env: Mapping[str, str]
+    settings: Settings, serving: Serving, weights: VlmWeights, env: Mapping[str, str], command: Sequence[str]
 ) -> dict[str, str]:
-    """Environment of the server: models.yaml's values, overridden by what `env` already holds."""
+    """Environment of the server with this command: models.yaml's values, overridden by what `env` already holds."""
     defaults = {**serving.environment, **serving.hardware[settings.weights.hardware].environment}
     if weights.demo:
         defaults.update(serving.models[weights.model.name].demo_environment)
-    own = {name: str(value) for name, value in Host.measure().fill(defaults).items()}
+    whole_host, config = Host.measure(), weights.path / "config.json"
+    host = replace(
+        whole_host,
+        memory=whole_host.memory // declared_settings.whole(env, "VLM_REPLICAS"),
+        request_gib=request_gib(config, last_value(command, "--dtype"), greatest_length(command)),
+    )
+    own = {name: str(value) for name, value in host.fill(defaults).items()}
     attention = env.get("VLM_ATTENTION") or (settings.product.attention if settings.product else "")
     chosen = {"VLM_ATTENTION": attention} if attention else {}
     return {**own, **env, **chosen, **(traces(env) if settings.traces_to else {})}

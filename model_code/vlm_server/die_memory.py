@@ -4,17 +4,15 @@ room for it and for their graphs."""
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Sequence
-from pathlib import Path
-from typing import Any
 
 import stacks
 from declared_settings.vlm_args import GRAPH_WORDS, means
 from served_weights.vlm import VlmWeights
 from tool_errors import UsageError
 
+from .cache_size import described, greatest_length, request_bytes, token_bytes
 from .command import max_num_seqs
 from .settings import Settings
 from .words import last_value, number, whole
@@ -26,23 +24,6 @@ BESIDES = 2.7 * GB
 BLOCKS = "--num-gpu-blocks-override"
 # Words of VLM_ARGS that choose the graphs otherwise.
 OTHER_GRAPHS = (*GRAPH_WORDS, "--cudagraph-capture-sizes", "--cuda-graph-sizes", "--max-cudagraph-capture-size")
-
-
-def described(config: Path) -> dict[str, Any]:
-    """config.json, with the language model's own section."""
-    said: dict[str, Any] = json.loads(config.read_text(encoding="utf-8"))
-    return {**said, **(said.get("text_config") or {})}
-
-
-def token_bytes(config: Path) -> int:
-    """Bytes of a token in the key-value cache: two vectors a layer and key head, of two bytes each; 0 where config.json
-    does not say its sizes."""
-    said = described(config)
-    try:
-        width = said.get("head_dim") or said["hidden_size"] // said["num_attention_heads"]
-        return int(said["num_hidden_layers"] * said["num_key_value_heads"] * width * 2 * 2)
-    except (KeyError, TypeError):
-        return 0
 
 
 def tokens_of_a_block(command: Sequence[str]) -> int:
@@ -70,11 +51,8 @@ def fit_to_die(settings: Settings, command: Sequence[str], weights: VlmWeights, 
     replicas = settings.replicas_per_die
     share = number(command, "--gpu-memory-utilization", 0.9)
     tokens = tokens_of_a_block(command)
-    # vLLM 0.23 takes the last two for the greatest length that its cache holds.
-    fitted = last_value(command, "--max-model-len") in ("auto", "-1")
-    length = 0 if fitted else int(number(command, "--max-model-len", 0))
-    block = tokens * token_bytes(weights.path / "config.json")
-    least = math.ceil(length / tokens) * block
+    length, config, dtype = greatest_length(command), weights.path / "config.json", last_value(command, "--dtype")
+    least = request_bytes(config, dtype, length, tokens)
     own = sum(file.stat().st_size for file in weights.path.glob("*.safetensors")) + BESIDES
     room = (share - settings.layout_share) * total
     if replicas * (own + least) > room:
@@ -91,7 +69,7 @@ def fit_to_die(settings: Settings, command: Sequence[str], weights: VlmWeights, 
             + "; expected "
             + (f"at most {most}" if most else "a larger die, a smaller model or a smaller --max-model-len (VLM_ARGS)")
         )
-    wanted = whole(command, BLOCKS, 0)
+    wanted, block = whole(command, BLOCKS, 0), tokens * token_bytes(config, dtype)
     fitting = int((room / replicas - own) // block) if block else wanted
     return [*command, BLOCKS, str(fitting)] if fitting < wanted else list(command)
 

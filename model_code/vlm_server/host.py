@@ -20,7 +20,7 @@ BFLOAT16_FLAGS = frozenset(("avx512_bf16", "amx_bf16", "bf16"))
 INT8_FLAG = "avx2"
 # Cores that the parser, the API server and the operating system keep, where there are four or more.
 RESERVED_CORES = 1
-# The cache for 16 requests of 16384 tokens of the published model (18 KiB a token); more would lie idle.
+# The cache for 14 requests of 16384 tokens of PaddleOCR-VL in bfloat16 (18 KiB a token); more would lie idle.
 MOST_KV_GIB = 4
 # Its share of the memory: weights, activations, the parser and the operating system need the rest.
 KV_SHARE = 1 / 8
@@ -29,12 +29,14 @@ KV_SHARE = 1 / 8
 @dataclass(frozen=True)
 class Host:
     """cores: that this process may use; memory: bytes that it may use; dtype: what its processor (on Ascend the die)
-    computes with; int8: whether it multiplies 8-bit integers."""
+    computes with; int8: whether it multiplies 8-bit integers; request_gib: cache that a request of the greatest length
+    takes."""
 
     cores: int
     memory: int
     dtype: str
     int8: bool = False
+    request_gib: int = 1
 
     @classmethod
     def measure(cls, root: Path = Path("/")) -> Host:
@@ -54,7 +56,7 @@ class Host:
         """Argument or environment variable -> value, for everything that may be `derived`."""
         return {
             "dtype": self.dtype,
-            "VLLM_CPU_KVCACHE_SPACE": min(MOST_KV_GIB, max(1, int(self.memory * KV_SHARE) // GIB)),
+            "VLLM_CPU_KVCACHE_SPACE": max(self.request_gib, min(MOST_KV_GIB, int(self.memory * KV_SHARE) // GIB)),
             "OMP_NUM_THREADS": self.cores - RESERVED_CORES if self.cores >= 4 else self.cores,
         }
 

@@ -63,8 +63,8 @@ class Settings:
         share = declared_settings.text(env, "VLM_MEMORY_UTILIZATION")
         if share and weights.hardware == "cpu":
             raise UsageError(
-                "VLM_MEMORY_UTILIZATION is set, but HARDWARE is cpu; leave it empty. On a CPU, VLLM_CPU_KVCACHE_SPACE "
-                "sets the memory"
+                "VLM_MEMORY_UTILIZATION is set, but HARDWARE is cpu; leave it empty. On a CPU the cache follows from "
+                "the memory (in containers VLM_MEM_LIMIT)"
             )
         graph_mode = declared_settings.choice(env, "VLM_GRAPH_MODE")
         if graph_mode and weights.hardware == "cpu":

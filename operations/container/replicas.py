@@ -68,21 +68,13 @@ def urls(env: Mapping[str, str]) -> list[str]:
 
 
 def environment(env: Mapping[str, str], index: int, devices: Path = Path("/dev")) -> dict[str, str]:
-    """The variables of a replica's process besides the container's: its address, its die, the size of its cache.
-
-    Here VLM_REPLICAS is what `count` has found.
-    """
-    replicas = int(env.get("VLM_REPLICAS") or 1)
+    """The variables of a replica's process besides the container's: its address and its die."""
     own = {"VLM_PORT": str(port(env, index))}
     if env.get("VLM_REPLICA_PORT"):
         own["VLM_HOST"] = "127.0.0.1"
-    if env.get("HARDWARE") == "ascend":
-        # A single mounted die is number 0 already and needs no variable.
-        if len(npu_smi.device_numbers(devices)) > 1:
-            own["ASCEND_RT_VISIBLE_DEVICES"] = str(place(env, index))
-    elif replicas > 1 and not env.get("VLLM_CPU_KVCACHE_SPACE"):
-        # GiB. The launcher would take it from the container's memory, which all replicas share.
-        own["VLLM_CPU_KVCACHE_SPACE"] = "1"
+    # A single mounted die is number 0 already and needs no variable.
+    if env.get("HARDWARE") == "ascend" and len(npu_smi.device_numbers(devices)) > 1:
+        own["ASCEND_RT_VISIBLE_DEVICES"] = str(place(env, index))
     return own
 
 

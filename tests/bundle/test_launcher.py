@@ -13,7 +13,7 @@ import pytest
 
 from tests.support.launched import SERVING, resolve, settings, value
 from tests.support.paths import ROOT
-from tests.support.weights import make_weights
+from tests.support.weights import PUBLISHED, make_weights
 from tool_errors import UsageError
 from vlm_server import serving
 from vlm_server.__main__ import main
@@ -218,7 +218,7 @@ def test_a_310p_serves_in_float16_without_graphs_and_with_an_attention_that_it_h
     command = build_command(chosen, SERVING, resolve(chosen), [])
     assert last_value(command, "--dtype") == dtype and ("--enforce-eager" in command) == eager
     for named, used in (("", attention), ("sdpa", "sdpa")):
-        env = build_environment(chosen, SERVING, resolve(chosen), {"VLM_ATTENTION": named})
+        env = build_environment(chosen, SERVING, resolve(chosen), {"VLM_ATTENTION": named}, command)
         assert env["VLM_ATTENTION"] == used
 
 
@@ -251,7 +251,7 @@ def test_what_vllm_ascend_is_told_counts_before_what_the_bundle_tells_it(tmp_pat
 def test_environment_of_the_server_yields_to_what_is_set(tmp_path: Path):
     make_weights(tmp_path / "PaddleOCR-VL")
     chosen = settings(tmp_path)
-    env = build_environment(chosen, SERVING, resolve(chosen), {"HF_HUB_OFFLINE": "0", "OTHER": "1"})
+    env = build_environment(chosen, SERVING, resolve(chosen), {"HF_HUB_OFFLINE": "0", "OTHER": "1"}, [])
     assert env["HF_HUB_OFFLINE"] == "0" and env["OTHER"] == "1" and env["VLLM_NO_USAGE_STATS"] == "1"
     assert int(env["OMP_NUM_THREADS"]) >= 1 and int(env["VLLM_CPU_KVCACHE_SPACE"]) >= 1
 
@@ -274,8 +274,9 @@ def test_traces_go_to_the_collector_that_is_named(tmp_path: Path):
     assert last_value(build_command(off, SERVING, weights, []), "--otlp-traces-endpoint") is None
     address = last_value(build_command(on, SERVING, weights, []), "--otlp-traces-endpoint")
     assert address == "http://collector:4318/v1/traces"
-    assert not [name for name in build_environment(off, SERVING, weights, {}) if name.startswith("OTEL_")]
-    env = build_environment(on, SERVING, weights, {"OTEL_SERVICE_NAME": "ours", "OTEL_TRACES_SAMPLER": "always_on"})
+    assert not [name for name in build_environment(off, SERVING, weights, {}, []) if name.startswith("OTEL_")]
+    asked = {"OTEL_SERVICE_NAME": "ours", "OTEL_TRACES_SAMPLER": "always_on"}
+    env = build_environment(on, SERVING, weights, asked, [])
     assert env["OTEL_SERVICE_NAME"] == "ours-vlm" and env["OTEL_EXPORTER_OTLP_TRACES_PROTOCOL"] == "http/protobuf"
     assert env["OTEL_TRACES_SAMPLER"] == "parentbased_always_off", "probes make no traces"
 
@@ -296,20 +297,50 @@ def test_what_follows_from_the_machine(tmp_path: Path, monkeypatch):
         boxed.fill({"max-num-seqs": "derived"})
 
 
+@pytest.mark.parametrize(
+    ("name", "dtype", "least"),
+    [
+        ("PaddleOCR-VL", "bfloat16", 1),
+        ("PaddleOCR-VL", "float32", 1),
+        ("Qwen2-VL-7B-Instruct", "bfloat16", 1),
+        ("Qwen2-VL-7B-Instruct", "float32", 2),
+        ("HunyuanOCR", "bfloat16", 3),
+        ("HunyuanOCR", "float32", 6),
+    ],
+)
+def test_the_cache_on_a_cpu_has_room_for_the_longest_request(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, dtype: str, least: int
+):
+    """In GiB. Otherwise vLLM does not start. Replicas share the container's memory."""
+    folder = make_weights(tmp_path / name)
+    (folder / "config.json").write_text(json.dumps(PUBLISHED[name][0]))
+
+    def cache(gib: int, replicas: str = "", words: str = "", **env: str) -> int:
+        monkeypatch.setattr(Host, "measure", lambda: Host(8, gib << 30, dtype))
+        chosen = settings(tmp_path, VLM_MODEL=name, VLM_ARGS=words)
+        command = build_command(chosen, SERVING, resolve(chosen), [])
+        found = build_environment(chosen, SERVING, resolve(chosen), {"VLM_REPLICAS": replicas, **env}, command)
+        return int(found["VLLM_CPU_KVCACHE_SPACE"])
+
+    assert cache(12) == least and cache(256) == max(4, least)
+    assert cache(12, "2") == least and cache(32, "2") == max(2, least)
+    assert cache(12, words="--max-model-len 1K") == 1 and cache(12, VLLM_CPU_KVCACHE_SPACE="5") == 5
+
+
 def test_nothing_derived_is_left(tmp_path: Path):
     make_weights(tmp_path / "PaddleOCR-VL")
     chosen = settings(tmp_path)
     weights = resolve(chosen)
     assert "derived" not in build_command(chosen, SERVING, weights, [])
-    assert "derived" not in build_environment(chosen, SERVING, weights, {}).values()
+    assert "derived" not in build_environment(chosen, SERVING, weights, {}, []).values()
 
 
 def test_demo_weights_run_on_one_thread(tmp_path: Path):
     make_weights(tmp_path / "demo/PaddleOCR-VL")
     chosen = settings(tmp_path)
     weights = resolve(chosen)
-    assert build_environment(chosen, SERVING, weights, {})["OMP_NUM_THREADS"] == "1"
-    assert build_environment(chosen, SERVING, weights, {"OMP_NUM_THREADS": "2"})["OMP_NUM_THREADS"] == "2"
+    assert build_environment(chosen, SERVING, weights, {}, [])["OMP_NUM_THREADS"] == "1"
+    assert build_environment(chosen, SERVING, weights, {"OMP_NUM_THREADS": "2"}, [])["OMP_NUM_THREADS"] == "2"
 
 
 def launch(*words: str, **env: str) -> subprocess.CompletedProcess[str]:

@@ -8,14 +8,13 @@ import json
 import os
 import shlex
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 import npu_smi
 from tests.support.launched import SERVING, resolve, settings, value
 from tests.support.paths import ROOT
-from tests.support.weights import make_weights
+from tests.support.weights import PUBLISHED, make_weights
 from tool_errors import UsageError
 from vlm_server import die_memory
 from vlm_server.__main__ import main
@@ -102,40 +101,12 @@ def test_replicas_of_a_die_divide_cache_and_requests_and_not_the_memory(tmp_path
     assert max_num_seqs(build_command(on_cpu, SERVING, resolve(on_cpu), [])) == 16
 
 
-# config.json and bytes of the weights, as published.
-SIZES: dict[str, tuple[dict[str, Any], int]] = {
-    "PaddleOCR-VL": (
-        {"num_hidden_layers": 18, "num_key_value_heads": 2, "head_dim": 128, "hidden_size": 1024},
-        1_900_000_000,
-    ),
-    "Qwen2-VL-7B-Instruct": (
-        {
-            "architectures": ["Qwen2VLForConditionalGeneration"],
-            "num_hidden_layers": 28,
-            "num_key_value_heads": 4,
-            "num_attention_heads": 28,
-            "hidden_size": 3584,
-        },
-        16_600_000_000,
-    ),
-    "HunyuanOCR": (
-        {
-            "architectures": ["HunYuanVLForConditionalGeneration"],
-            "num_hidden_layers": 24,
-            "num_key_value_heads": 8,
-            "head_dim": 128,
-        },
-        2_000_000_000,
-    ),
-}
-
-
 GIB_32, GIB_64 = 32768 << 20, 65536 << 20
 
 
 def on_die(tmp_path: Path, name: str, total: int | None, replicas: int = 1, words: str = "") -> list[str]:
     """The command of a replica of the model `name`, with weights of its size, on a die of `total` bytes."""
-    said, size = SIZES[name]
+    said, size = PUBLISHED[name]
     folder = tmp_path / name if (tmp_path / name).is_dir() else make_weights(tmp_path / name)
     (folder / "config.json").write_text(json.dumps(said))
     with (folder / "model.safetensors").open("r+b") as file:
@@ -155,6 +126,7 @@ def on_die(tmp_path: Path, name: str, total: int | None, replicas: int = 1, word
         ("Qwen2-VL-7B-Instruct", GIB_32, 1, "", 1115),
         ("HunyuanOCR", GIB_32, 1, "", 1811),
         ("HunyuanOCR", GIB_64, 1, "", 3995),
+        ("HunyuanOCR", GIB_64, 1, "--dtype float32", 1997),
         ("HunyuanOCR", GIB_64, 1, "--gpu-memory-utilization 0.5", 2357),
         ("HunyuanOCR", GIB_64, 1, "--gpu_memory_utilization=.5 --max_model_len 8k", 2357),
         ("HunyuanOCR", GIB_64, 1, "--num-gpu-blocks-override 1000", 1000),
@@ -211,7 +183,7 @@ def check_graphs_on_die(tmp_path: Path, name: str, stack: str, replicas: int, wo
     check_graphs_of_a_die(chosen, build_command(chosen, SERVING, resolve(chosen), []), resolve(chosen), stack)
 
 
-@pytest.mark.parametrize("name", SIZES)
+@pytest.mark.parametrize("name", PUBLISHED)
 def test_the_replicas_of_a_die_have_streams_for_their_graphs(tmp_path: Path, name: str):
     """The later ones would fail at each capture. What the message names as the most is taken."""
     for replicas in (2, 8):

@@ -164,6 +164,19 @@ def test_an_answer_that_was_cut_is_none(length):
     assert compare(recorded, Answer([1], TOKENS[:length], probable, "text"), 0.05).passed == (length == 3)
 
 
+@pytest.mark.parametrize("place", [0, 1])
+@pytest.mark.parametrize(("margin", "passed"), [(0.1, True), (0.9, False)])
+def test_at_a_near_tie_the_device_may_choose_the_other_token(place: int, margin: float, passed: bool):
+    margins = [9.0] * 3
+    margins[place] = margin
+    recorded = {"image": "a.png", "text": "text", "tokens": TOKENS, "logprobs": LOGPROBS, "margins": margins}
+    tokens = [*TOKENS[:place], 98, 99]
+    probable = [{token: probability} for token, probability in zip(tokens, LOGPROBS)]
+    found = compare(recorded, Answer([1], tokens, probable, "text"), 0.05)
+    assert found.passed == passed and f"another token at {place} of 3" in found.words
+    assert not compare({**recorded, "margins": [margin] * 3}, Answer([1], [], [], ""), 0.05).passed, "no answer at all"
+
+
 def test_values_of_other_weights_are_told_apart(recorded_vlm, weights):
     async def scenario():
         found = models(recorded_vlm, selftest=True)

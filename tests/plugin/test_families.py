@@ -17,6 +17,7 @@ import torch
 from PIL import Image
 
 from reference.prompts import OF_FAMILY
+from selftest.tiny_image import tiny_request
 from tests.plugin.chat import encode, image_part, send, text_part
 from tests.plugin.clips import clip
 from tests.plugin.families import video_part
@@ -135,6 +136,8 @@ def test_a_right_answer_or_a_400_and_the_next_request_is_served(made: Made, serv
         expect(served, made.family, token, [image_part(PICTURE), text_part(token)], "which is reserved")
     for name, (pixels, words) in OPTIONS.items():
         expect(served, made.family, name, [image_part(PICTURE), TEXT], words, mm_processor_kwargs=pixels)
+    tiny = send(served, tiny_request(ENTRIES[made.family]))
+    assert tiny.status_code == 200 and tiny.json()["usage"]["prompt_tokens"] < 64, tiny.text[:500]
     words = "messages: a list of 0 is not accepted; expected a list of 1 to 64"
     expect(served, made.family, "no messages", [], words, messages=[])
     expect(served, made.family, "the next", [image_part(PICTURE), TEXT], None)

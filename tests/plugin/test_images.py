@@ -5,13 +5,16 @@ from __future__ import annotations
 
 import base64
 import re
+from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 from PIL import Image
 
-from tests.plugin.chat import encode, lying
+from selftest.tiny_image import TINY_PNG, tiny_request
+from tests.plugin.chat import MODEL, encode, lying
+from tests.plugin.family_checkpoints import SERVED
 from vlm_models.images import decode_image, to_rgb
 from vlm_models.media import DataUrlConnector, decode_data_url
 from vlm_models.paddleocr_vl.image_processing import (
@@ -21,6 +24,7 @@ from vlm_models.paddleocr_vl.image_processing import (
     smart_resize,
 )
 from vlm_models.pixel_limits import PixelLimits
+from vlm_models.qwen2_vl.model import processors
 
 CLIENT = (112896, 1003520)
 LIMITS = PixelLimits(*CLIENT, bound=2822400)
@@ -80,6 +84,26 @@ def test_limits_of_a_request():
 def test_limits_that_make_no_sense(options, words):
     with pytest.raises(ValueError, match=words):
         LIMITS.for_request(options)
+
+
+@pytest.mark.parametrize("family", ["paddleocr_vl", *SERVED])
+def test_the_tiny_image_of_watchdog_and_readiness_is_one_token(family: str, tmp_path: Path):
+    """Whatever the checkpoint's own least is."""
+    limits = PixelLimits(262144, 4194304, bound=4194304).for_request(tiny_request(MODEL)["mm_processor_kwargs"])
+    image = decode_image(base64.b64decode(TINY_PNG))
+    (tmp_path / "preprocessor_config.json").write_text("{}")
+    if family == "paddleocr_vl":
+        _, grid = PaddleOCRVLImageProcessor().patches(image, limits)
+    elif family == "qwen2_vl":
+        options = {"min_pixels": limits.min_pixels, "max_pixels": limits.max_pixels}
+        processor, _ = processors(str(tmp_path))
+        (grid,) = processor(image, **options, return_tensors="pt")["image_grid_thw"].tolist()
+    else:
+        from vlm_models.hunyuan_vl.multimodal import image_processor
+
+        processor = image_processor(str(tmp_path), limits)
+        (grid,) = processor(images=image, return_tensors="pt")["image_grid_thw"].tolist()
+    assert tuple(grid) == (1, 2, 2), "a block of four patches"
 
 
 def test_patches_hold_the_image_in_merge_block_order():

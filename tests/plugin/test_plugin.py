@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import importlib
 import importlib.metadata
 import importlib.util
 import json
@@ -202,17 +203,20 @@ def test_a_worker_on_a_cpu_runs_no_step_for_the_size_of_the_cache(monkeypatch: p
 
 
 @pytest.mark.parametrize(
-    ("layers", "heads", "dtype", "gib"), [(18, 2, "float32", 1), (24, 8, "bfloat16", 1), (24, 8, "float32", 2)]
+    ("layers", "heads", "dtype", "gib"), [(18, 2, "float32", 1), (24, 8, "bfloat16", 2), (24, 8, "float32", 3)]
 )
 def test_the_cache_of_the_accuracy_tool_holds_a_case_of_each_family(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, layers: int, heads: int, dtype: str, gib: int
 ):
     """Of PaddleOCR-VL's and of HunyuanOCR's published shapes. vLLM refuses to start where it does not."""
     monkeypatch.setattr(os, "environ", dict(os.environ))  # the module sets what vLLM reads
-    from plugin_logits.engine import LENGTH, cache_gib
-
+    engine: Any = importlib.import_module("plugin_logits.engine")
+    monkeypatch.setattr(engine, "LLM", lambda _path, **options: options)
     config = {"num_hidden_layers": layers, "num_key_value_heads": heads, "head_dim": 128}
     (tmp_path / "config.json").write_text(json.dumps(config))
-    assert cache_gib(tmp_path, dtype) == gib
-    values = LENGTH * layers * heads * 128 * 2
+    options = engine.start(tmp_path, dtype)
+    assert os.environ["VLLM_CPU_KVCACHE_SPACE"] == str(gib)
+    values = options["max_model_len"] * layers * heads * 128 * 2
     assert gib * 2**30 >= values * (4 if dtype == "float32" else 2)
+    # Three of HunyuanOCR's largest pages, or eight crops, in one step.
+    assert 3 * 4162 < options["max_model_len"] <= options["max_num_batched_tokens"]

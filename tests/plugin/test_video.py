@@ -6,17 +6,19 @@ from __future__ import annotations
 import base64
 import struct
 from pathlib import Path
+from typing import Any
 
 import pytest
 from PIL import Image
-from transformers.models.qwen2_vl.video_processing_qwen2_vl import Qwen2VLVideoProcessor
+from transformers.models.qwen2_vl.video_processing_qwen2_vl import Qwen2VLVideoProcessor, smart_resize
 from transformers.video_utils import VideoMetadata
 
 from tests.plugin.chat import encode
 from tests.plugin.clips import clip, number_of
+from tests.support.launched import SERVING
 from vlm_models import middleware
 from vlm_models.media import DataUrlConnector
-from vlm_models.qwen2_vl.model import frame_pixels
+from vlm_models.qwen2_vl.model import BoundedQwen2VLInfo, frame_pixels
 from vlm_models.video.bounds import VideoBounds
 from vlm_models.video.decode import decode_frames, decode_video
 from vlm_models.video.reader import frame_indices
@@ -127,6 +129,34 @@ def test_pixels_of_a_frame():
     assert frame_pixels(4) == (128 * block, 768 * block)
     assert frame_pixels(128) == (128 * block, 384 * block), "all frames share the video's pixels"
     assert frame_pixels(768)[1] > frame_pixels(768)[0]
+
+
+class Info(BoundedQwen2VLInfo):
+    """Of a server with these options, without a checkpoint, which says only what images are."""
+
+    def __init__(self, options: dict[str, Any]) -> None:
+        self.options = options
+
+    def server_options(self) -> dict[str, Any]:
+        return self.options
+
+    def most_blocks(self) -> int:
+        return 0
+
+
+@pytest.mark.parametrize("name", [name for name, entry in SERVING.models.items() if entry.family == "qwen2_vl"])
+@pytest.mark.parametrize("size", [(360, 640), (480, 640), (720, 1280), (1080, 1920), (2160, 3840), (1, 200)])
+def test_a_video_of_any_length_leaves_room_for_an_answer(name: str, size: tuple[int, int]):
+    """By transformers' own arithmetic. vLLM 0.11.1 would never schedule one of more tokens than it is told."""
+    arguments = SERVING.models[name].arguments
+    info = Info(arguments["mm-processor-kwargs"])
+    most = info.get_mm_max_tokens_per_item(arguments["max-model-len"], {"video": 1})["video"]
+    assert most <= min(arguments["max-model-len"], arguments["max-num-batched-tokens"])
+    for frames in range(1, BOUNDS.frames + 1):
+        pixels = info.video_size({}, frames)
+        height, width = smart_resize(*size, 28, min_pixels=pixels["shortest_edge"], max_pixels=pixels["longest_edge"])
+        tokens = -(-frames // 2) * (height * width // 28**2)
+        assert tokens <= most and tokens + 2048 <= arguments["max-model-len"], frames
 
 
 def test_the_entry_bounds_what_the_connector_knows():

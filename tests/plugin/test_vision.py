@@ -14,7 +14,7 @@ from env_values import WrongValue
 from tests.plugin.layers import one_rank
 from tests.support.threads import torch_threads
 from vlm_models.paddleocr_vl import attention, passes
-from vlm_models.paddleocr_vl.attention import bf16_cpu, packed_attention
+from vlm_models.paddleocr_vl.attention import PackedAttention, bf16_cpu, packed_attention
 from vlm_models.paddleocr_vl.attention.bf16_cpu import BFloat16CpuAttention
 from vlm_models.paddleocr_vl.attention.flash import FlashAttention
 from vlm_models.paddleocr_vl.config import PaddleOCRVLConfig
@@ -29,10 +29,16 @@ HEADS, HEAD_DIM = 4, 72
 LENGTHS = [12, 4, 4, 40, 1]
 
 
-def heads(dtype: torch.dtype) -> tuple[torch.Tensor, ...]:
-    """Query, key, value [T, HEADS, HEAD_DIM], views of one packed tensor as in the tower."""
+def heads(dtype: torch.dtype) -> torch.Tensor:
+    """Queries, keys and values [T, 3 HEADS, HEAD_DIM], packed as in the tower."""
     packed = torch.randn(sum(LENGTHS), 3 * HEADS, HEAD_DIM, generator=torch.Generator().manual_seed(0))
-    return packed.to(dtype).split(HEADS, dim=1)
+    return packed.to(dtype)
+
+
+def attend(backend: PackedAttention, qkv: torch.Tensor) -> torch.Tensor:
+    """What the tower calls, by angles of 0."""
+    angle = torch.zeros(len(qkv), 1, HEAD_DIM)
+    return backend.attend_rotated(qkv, angle.cos(), angle.sin(), backend.plan(LENGTHS, CPU))
 
 
 def by_definition(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
@@ -49,22 +55,21 @@ def by_definition(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor) -
 )
 def test_attention(name, dtype, tolerance):
     backend = attention.BACKENDS[name](HEAD_DIM)
-    query, key, value = heads(dtype)
-    out = backend.attend(query, key, value, backend.plan(LENGTHS, CPU))
+    out = attend(backend, heads(dtype))
     assert out.is_contiguous() and out.dtype == dtype
-    torch.testing.assert_close(out.double(), by_definition(query, key, value), rtol=tolerance, atol=tolerance)
+    expected = by_definition(*heads(dtype).split(HEADS, dim=1))
+    torch.testing.assert_close(out.double(), expected, rtol=tolerance, atol=tolerance)
 
 
 @pytest.mark.parametrize("threads", [1, 2, 3])
 @pytest.mark.parametrize(("scores", "rows"), [(1, 1), (1, 7), (100, 3), (1 << 19, 256)])
 def test_steps_of_the_cpu_backend_do_not_change_its_result(monkeypatch, threads, scores, rows):
-    query, key, value = heads(torch.bfloat16)
     monkeypatch.setattr(bf16_cpu, "SCORES_PER_THREAD", scores)
     monkeypatch.setattr(bf16_cpu, "LEAST_ROWS", rows)
     backend = BFloat16CpuAttention(HEAD_DIM)
     with torch_threads(threads):
-        out = backend.attend(query, key, value, backend.plan(LENGTHS, CPU)).double()
-    expected = by_definition(query, key, value)
+        out = attend(backend, heads(torch.bfloat16)).double()
+    expected = by_definition(*heads(torch.bfloat16).split(HEADS, dim=1))
     assert (out - expected).norm() / expected.norm() < 6e-3
 
 
@@ -100,9 +105,9 @@ def test_flash_attention_is_called_as_vllm_declares_it(monkeypatch):
     monkeypatch.setattr(FlashAttention, "kernel", types.SimpleNamespace(__call__=None), raising=True)
     monkeypatch.setattr(FlashAttention, "kernel", staticmethod(declared))
     backend = FlashAttention(HEAD_DIM)
-    query, key, value = heads(torch.float32)
-    out = backend.attend(query, key, value, backend.plan(LENGTHS, CPU))
-    torch.testing.assert_close(out.double(), by_definition(query, key, value), rtol=1e-5, atol=1e-5)
+    out = attend(backend, heads(torch.float32))
+    expected = by_definition(*heads(torch.float32).split(HEADS, dim=1))
+    torch.testing.assert_close(out.double(), expected, rtol=1e-5, atol=1e-5)
 
 
 def test_rotation():

@@ -67,6 +67,28 @@ def test_no_npu_is_visible(tmp_path, monkeypatch):
         Device("npu:1")
 
 
+def test_float32_is_float32_on_a_device(tmp_path, monkeypatch):
+    """By default convolutions round their inputs, and the first layer of each vision tower is one."""
+    simulate_torch_npu(tmp_path, monkeypatch, "")
+    modes: list[bool] = []
+    npu = types.SimpleNamespace(
+        is_available=lambda: True,
+        device_count=lambda: 1,
+        conv=types.SimpleNamespace(allow_hf32=True),
+        matmul=types.SimpleNamespace(allow_hf32=True),
+        set_compile_mode=lambda jit_compile: modes.append(jit_compile),
+    )
+    monkeypatch.setattr(torch, "npu", npu, raising=False)
+    Device("npu")
+    assert not npu.conv.allow_hf32 and not npu.matmul.allow_hf32 and modes == [False]
+    for name, value in {"is_available": True, "device_count": 1}.items():
+        monkeypatch.setattr(torch.cuda, name, lambda value=value: value)
+    monkeypatch.setattr("reference.device.lacks_cuda", lambda: False)
+    monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", True)
+    Device("cuda")
+    assert not torch.backends.cudnn.allow_tf32
+
+
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU here")
 def test_no_gpu():
     device, reason = available("cuda")

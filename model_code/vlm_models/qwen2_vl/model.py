@@ -25,7 +25,8 @@ from ..onednn import use_onednn
 from ..vllm_names import Qwen2VLImageProcessorFast
 
 FACTOR = 28  # pixels per side of the block that becomes one token
-# Of a video: 128 to 768 blocks a frame, and 24576 blocks for all of them, of which two frames share a token.
+# Of a video, as published: 128 to 768 blocks a frame, and 24576 for all pairs of frames. A pair shares its tokens, so
+# this is their number.
 LEAST, MOST = 128 * FACTOR**2, 768 * FACTOR**2
 TOTAL_PIXELS = 24576 * FACTOR**2
 FRAME_FACTOR = 2
@@ -84,7 +85,7 @@ class BoundedQwen2VLInfo(BoundedInfo, Qwen2VLProcessingInfo):
         """Tokens that no item exceeds; vLLM sizes its encoder budget by them."""
         total = self.server_options().get("video_total_pixels", TOTAL_PIXELS)
         # A frame is rounded up to whole blocks; a quarter more covers the smallest and thinnest.
-        return {"image": self.most_blocks(), "video": total // FACTOR**2 // FRAME_FACTOR * 5 // 4}
+        return {"image": self.most_blocks(), "video": total // FACTOR**2 * 5 // 4}
 
 
 class BoundedQwen2VLProcessor(CountedPlaces, Qwen2VLMultiModalProcessor):

@@ -40,6 +40,8 @@ def test_what_the_tools_call_exists(torch_npu):
     """Device uses these of torch.npu; a name that torch_npu lacks would be found on an NPU only."""
     npu = importlib.import_module("torch").npu
     names = (
-        "device_count is_available get_device_name synchronize reset_peak_memory_stats max_memory_allocated empty_cache"
+        "device_count is_available get_device_name synchronize reset_peak_memory_stats max_memory_allocated "
+        "empty_cache set_compile_mode"
     )
     assert [name for name in names.split() if not callable(getattr(npu, name, None))] == []
+    assert isinstance(npu.conv.allow_hf32, bool) and isinstance(npu.matmul.allow_hf32, bool)

@@ -100,7 +100,7 @@ def engine_config(weights: Path, monkeypatch: pytest.MonkeyPatch):
         settings = Settings.from_environment({**own, **env})
         serving, found = Serving.load(ROOT / "config/models.yaml"), find_vlm(settings.weights)
         command = share_of_a_replica(settings, build_command(settings, serving, found, []), stack_here())
-        for name, value in build_environment(settings, serving, found, {}).items():
+        for name, value in build_environment(settings, serving, found, {}, command).items():
             monkeypatch.setenv(name, value)
         # vllm-ascend reads its own settings once a process.
         monkeypatch.setattr(importlib.import_module("vllm_ascend.ascend_config"), "_ASCEND_CONFIG", None)

@@ -48,7 +48,10 @@ def replaced(words: list[str]) -> None:
     serving = Serving.load(settings.weights.models_config)
     weights = find_vlm(settings.weights)
     _vllm, *arguments = build_command(settings, serving, weights, words[cut + 1 :])
-    env = {**build_environment(settings, serving, weights, os.environ), IMPLEMENTATION: options.implementation}
+    env = {
+        **build_environment(settings, serving, weights, os.environ, arguments),
+        IMPLEMENTATION: options.implementation,
+    }
     if options.implementation == "in_tree":
         env["VLLM_PLUGINS"] = ""
     if options.stages:

@@ -28,18 +28,18 @@ class PackedAttention(ABC):
 
     @abstractmethod
     def plan(self, lengths: Sequence[int], device: torch.device) -> Any:
-        """What :meth:`attend` needs to know about a pass, made once and used in every layer.
+        """What :meth:`attend_rotated` needs to know about a pass, made once and used in every layer.
 
         Args:
             lengths: patches of each image, known on the host; nothing may be read back from the device.
         """
 
-    @abstractmethod
     def attend(self, query: Tensor, key: Tensor, value: Tensor, plan: Any) -> Tensor:
         """softmax(q k^T / sqrt(D)) v per image; all [T, H, D], same dtype; the result is contiguous."""
+        raise NotImplementedError(f"{self.name} attends and turns in one: attend_rotated")
 
     def attend_rotated(self, qkv: Tensor, cos: Tensor, sin: Tensor, plan: Any) -> Tensor:
-        """:meth:`attend` of turned queries and keys.
+        """What the tower calls: :meth:`attend` of turned queries and keys.
 
         Args:
             qkv: [T, 3H, D] contiguous; queries, keys and values beside each other.

@@ -43,14 +43,6 @@ class BFloat16CpuAttention(PackedAttention):
         """(first, end) of each image."""
         return list(pairwise(accumulate(lengths, initial=0)))
 
-    def attend(self, query: Tensor, key: Tensor, value: Tensor, plan: list[tuple[int, int]]) -> Tensor:
-        out = torch.empty_like(query, memory_format=torch.contiguous_format)
-        query = (query.float() * self.scale).to(query.dtype)
-        for start, end in plan:
-            heads = torch.stack([x[start:end].transpose(0, 1) for x in (query, key, value)])
-            self.one_image(heads, out[start:end])
-        return out
-
     def attend_rotated(self, qkv: Tensor, cos: Tensor, sin: Tensor, plan: list[tuple[int, int]]) -> Tensor:
         from ...kernels.attention import split_heads
 
