@@ -35,8 +35,8 @@ if TYPE_CHECKING:
     from .progress import Display
 
 MESSAGE_EVERY_S = 15.0
-# How settings begin that are for the site's own parser: who may ask it and where, and the queue, the folder, the log and
-# the VLM servers that it works with.
+# How settings begin that are for the site's own parser: who may ask it and where, and the queue, the folder, the log
+# and the VLM servers that it works with.
 OF_THE_SITE = (
     *("PARSER_API_KEY", "PARSER_ALLOWED_", "PARSER_PUBLISHED_ADDRESS", "PUBLIC_URL", "PARSER_AUDIT_LOG"),
     *("PARSER_DATABASE_URL", "PARSER_STORAGE_URL", "PARSER_SPOOL_DIR", "PARSER_CALLBACK_", "VLM_FURTHER_URLS"),

@@ -64,8 +64,9 @@ def none_is_left(stderr: str) -> bool:
         return all(trial.connect_ex(("127.0.0.1", int(port))) for port in ports)
 
 
-# The demo layout model, whatever VLM_MODEL says outside, without a graph for OpenVINO, which takes seconds to make. What
-# the site's parser is given does not concern these: keys that clients must send, addresses, queue, folder, log, VLM.
+# The demo layout model, whatever VLM_MODEL says outside, without a graph for OpenVINO, which takes seconds to make.
+# What the site's parser is given does not concern these: keys that clients must send, addresses, queue, folder, log,
+# VLM servers.
 SETTINGS = {
     "LAYOUT_MODEL_DIR": str(DEMO_LAYOUT),
     "LAYOUT_ENGINE": "paddle",
