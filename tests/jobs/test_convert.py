@@ -15,7 +15,6 @@ import pytest
 from docparser.convert import to_html
 from docparser.convert.blocks import Block
 from docparser.convert.document import ResultDocument, ResultPage, with_own_pictures
-from docparser.convert.formats import convert
 from docparser.convert.formulas import Formulas
 from docparser.convert.names import FORBIDDEN, disposition, stem
 from docparser.convert.parts import Paths, _with_number, tables_of
@@ -23,6 +22,7 @@ from docparser.convert.workbook import MAX_TEXT, write_cell
 from docparser.formula_signs import LONGEST_IN_DOLLARS
 from docparser.html_tables import read_tables
 from docparser.places.box import Box
+from tests.support.converted import convert
 from tests.support.paths import ROOT
 
 HOSTILE = """<script>alert(1)</script>

@@ -32,7 +32,7 @@ from batch.progress import Counts, Display
 from batch.state import DocumentState, Trouble
 from bundle import files
 from docparser.convert.document import ResultDocument
-from docparser.convert.formats import convert
+from tests.support.converted import convert
 from tests.support.entries import block_of, entry_of
 from tests.support.numbered_pages import NumberedPagesParser, numbered_pdf, result_of
 from tests.support.paths import ROOT
