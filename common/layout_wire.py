@@ -73,16 +73,6 @@ def unpack(message: bytes, *, masks: bool = False) -> dict[str, np.ndarray]:
     return arrays
 
 
-def small_image(image: np.ndarray) -> np.ndarray:
-    """The image as `uint8` if every value is a pixel's; otherwise unchanged."""
-    if image.dtype == np.uint8:
-        return image
-    scaled = image * np.float32(255) + np.float32(0.5)
-    with np.errstate(invalid="ignore"):  # the comparison finds values outside 0..255, which are not restored
-        pixels = scaled.astype(np.uint8)
-    return pixels if np.array_equal(full_image(pixels), image) else image
-
-
 def full_image(image: np.ndarray) -> np.ndarray:
-    """The inverse of ``small_image``."""
+    """The image as an engine takes it: bytes become the numbers that PaddleX makes of them."""
     return np.multiply(image, STEP, dtype=np.float32) if image.dtype == np.uint8 else image

@@ -50,7 +50,10 @@ def parse_arguments() -> argparse.Namespace:
         help="images of pages: their blocks that --task is for, as a running parser finds them",
     )
     parser.add_argument(
-        "--parser", default="http://127.0.0.1:8080", metavar="URL", help="of --test_pages (default %(default)s)"
+        "--parser",
+        default="http://127.0.0.1:8080",
+        metavar="URL",
+        help="of --test_pages (default: the one of this bundle)",
     )
     parser.add_argument(
         "--baseline",

@@ -72,7 +72,8 @@ def _parsed(page: bytes, parser: str) -> list[dict[str, Any]]:
             return list(entry["prunedResult"]["parsing_res_list"])
     except urllib.error.HTTPError as error:
         words = error.read(2000).decode("utf-8", "replace")
-        raise ServiceError(f"{url}: HTTP {error.code}: {words}") from error
+        cure = "; put the key into PARSER_API_KEY" if error.code == 401 else ""
+        raise ServiceError(f"{url}: HTTP {error.code}: {words}{cure}") from error
     except (OSError, http.client.HTTPException) as error:
         reason = getattr(error, "reason", error)
         raise ServiceError(f"{url}: cannot be reached ({reason}); is the parser running? --parser names it") from error

@@ -38,7 +38,7 @@ def keep(state: DocumentState, number: int, page: Page, result: dict[str, Any]) 
             files.write(state.drawing(number), as_jpeg(base64.b64decode(drawing)))
         found, sources = doubts(entry["prunedResult"]), whose(entry["prunedResult"])
         record = {"page": number, "prunedResult": entry["prunedResult"], "markdown": {"text": text, "images": images}}
-        record |= {name: entry[name] for name in ("tableHeads", "outline") if name in entry}
+        record |= {name: entry[name] for name in ("tableHeads", "outline", "places") if name in entry}
     except (KeyError, TypeError, AttributeError, ValueError) as error:
         raise ParseError(f"the parser's answer cannot be understood ({type(error).__name__}: {error})") from error
     state.count_sources(number, sources)

@@ -2,7 +2,8 @@
 """Parsers for --vlm. Each VLM server gets a parser on this machine, because a VLM reads crops or pages of one form.
 
 They run as ``docparser`` in the environment ``parser`` on free loopback ports. Their settings are those of local mode
-(the environment, then .env) except VLM_URL, the keys, and the folder of jobs: these parsers are for this run alone.
+(the environment, then .env) except VLM_URL, the folder of jobs, and those of OF_THE_SITE: these parsers are for this
+run alone.
 """
 
 from __future__ import annotations
@@ -34,6 +35,12 @@ if TYPE_CHECKING:
     from .progress import Display
 
 MESSAGE_EVERY_S = 15.0
+# How settings begin that are for the site's own parser: who may ask it and where, and the queue, the folder, the log
+# and the VLM servers that it works with.
+OF_THE_SITE = (
+    *("PARSER_API_KEY", "PARSER_ALLOWED_", "PARSER_PUBLISHED_ADDRESS", "PUBLIC_URL", "PARSER_AUDIT_LOG"),
+    *("PARSER_DATABASE_URL", "PARSER_STORAGE_URL", "PARSER_SPOOL_DIR", "PARSER_CALLBACK_", "VLM_FURTHER_URLS"),
+)
 
 
 def workers(cores: int, memory: int | None, share: int) -> int:
@@ -71,7 +78,7 @@ async def _spawn(
     log.parent.mkdir(parents=True, exist_ok=True)
     data = stack.enter_context(tempfile.TemporaryDirectory(prefix="parse_folder-", ignore_cleanup_errors=True))
     values = LocalSettings.of(VALUES).values
-    kept = {name: value for name, value in values.items() if not name.startswith("PARSER_API_KEY")}
+    kept = {name: value for name, value in values.items() if not name.startswith(OF_THE_SITE)}
     kept |= await asyncio.to_thread(model_at, vlm, kept)
     own = {} if share == 1 else {"PARSER_WORKERS": str(workers(cgroup.cores(), cgroup.memory(), share))}
     env = {

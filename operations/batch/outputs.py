@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from bundle import files
-from docparser.convert import chunks, searchable_pdf, word, workbook
+from docparser.convert import chunks, searchable_pdf, to_markdown, word, workbook
 from docparser.convert.document import ResultPage, Source
 from docparser.convert.names import DEFAULT_TOKENS, PAGE_BREAK, writable
 from docparser.convert.parts import NO_OUTLINE, Outline, outline_of
@@ -55,10 +55,10 @@ def file(state: DocumentState, name: str) -> Path:
 
 def markdown(state: DocumentState, path: Path) -> bool:
     """Page after page as PaddleOCR's `concatenate_markdown_pages` joins them: an empty line between two pages (PaddleX
-    3.7, pipelines/paddleocr_vl/pipeline.py)."""
+    3.7, pipelines/paddleocr_vl/pipeline.py). Headings are as printed, at the levels of the whole document."""
     with files.whole(path) as part, part.open("w", encoding="utf-8", errors="backslashreplace") as stream:
         for number, page in enumerate(_pages(state, lost)):
-            stream.write((PAGE_BREAK if number else "") + page.text.strip())
+            stream.write((PAGE_BREAK if number else "") + to_markdown.with_printed_headings(page).strip())
         stream.write("\n")
     return True
 

@@ -68,7 +68,7 @@ class Parser:
         """Send one page and return the `result` of the answer.
 
         Raises ParseError for a page that is refused, Unavailable, AttemptFailed, and UsageError if no page can succeed
-        (the key is missing, or the server is no parser).
+        (the key is missing, the parser does not answer under this host name, or it is no parser).
         """
         body = parser_client.body(page.data, page.file_type, **options)
         try:
@@ -84,6 +84,8 @@ class Parser:
             raise Unavailable(f"{self.url}: {refusal(response)}", refused=status != 429, pause=retry_after(response))
         if status in (401, 403):
             raise UsageError(f"{self.url}: {refusal(response)}; put the key into PARSER_API_KEY")
+        if status == 421:  # its answer says what to do; /health/ready answers under any host name
+            raise UsageError(f"{self.url}: {refusal(response)}")
         if status in (404, 405):
             raise UsageError(f"{self.url}/layout-parsing: HTTP {status}; is this a parser?")
         if status >= 500 or status == 408:

@@ -7,7 +7,9 @@ import os
 import sys
 from pathlib import Path
 
+from bundle import parser_client
 from bundle.environments.setup import ENVIRONMENTS, python_of
+from bundle.paths import VALUES
 from tool_errors import run
 
 
@@ -21,11 +23,15 @@ def interpreter(name: str, words: list[str]) -> Path:
 
 
 def launch(name: str, module: str, words: list[str]) -> None:
-    """Replace this process by `module` in the environment `name`. Raises EnvironmentSetupError as `interpreter`."""
+    """Replace this process by `module` in the environment `name`. Raises EnvironmentSetupError as `interpreter`, and
+    UsageError for a wrong PARSER_PORT."""
     python = interpreter(name, words)
     own = {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1"}
     if "PLUGIN_PYTHON" not in os.environ:
         own["PLUGIN_PYTHON"] = os.pathsep.join(str(ENVIRONMENTS[name].python) for name in ("vlm", "vlm-0.23"))
+    if module == "reference.accuracy":  # its --test_pages ask a parser, and it does not read .env
+        words = ["--parser", parser_client.address(VALUES), *words]
+        own["PARSER_API_KEY"] = VALUES.get("PARSER_API_KEY", "")
     # PYTHONPATH stays as scripts/lib/launch.py made it.
     env = {**os.environ, **own}
     env.pop("PYTHONDONTWRITEBYTECODE", None)

@@ -57,6 +57,19 @@ def test_a_tool_runs_in_its_environment(environments: dict[str, Path], monkeypat
         assert became[-1][0] == Path(sys.executable) and became[-1][2]["PLUGIN_PYTHON"] == "/own/python"
 
 
+def test_the_accuracy_tool_asks_the_parser_of_env_with_its_key(
+    environments: dict[str, Path], monkeypatch: pytest.MonkeyPatch
+):
+    became: list[Any] = []
+    monkeypatch.setattr(os, "execve", lambda *words: became.append(words))
+    monkeypatch.setattr(launch, "VALUES", {"PARSER_BIND": "::", "PARSER_PORT": "8090", "PARSER_API_KEY": "s3cret"})
+    launch.launch("reference", "reference.accuracy", ["--parser", "http://own", "--help"])
+    [(_, words, env)] = became
+    # argparse takes the last one.
+    assert words[3:] == ["--parser", "http://[::1]:8090", "--parser", "http://own", "--help"]
+    assert env["PARSER_API_KEY"] == "s3cret"
+
+
 @pytest.mark.parametrize(("callers", "after"), [("/cann/tbe:/cann/te", ":/cann/tbe:/cann/te"), ("", ""), (None, "")])
 def test_a_tool_keeps_what_cann_puts_on_pythons_path(callers: str | None, after: str, monkeypatch: pytest.MonkeyPatch):
     found = importlib.util.spec_from_file_location("launch_of_scripts", ROOT / "scripts/lib/launch.py")

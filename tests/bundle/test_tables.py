@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 # The lists stand where a new import must be added to them.
-from tests.bundle.test_rooms import PACKAGES, ROOMS, package
+from tests.bundle.test_rooms import FROM_PARSER, PACKAGES, ROOMS, package
 from tests.support.paths import ROOT
 from tests.support.tree import imports, modules, tracked
 
@@ -68,6 +68,8 @@ def test_contributing_says_who_imports_a_package(cells: list[str]):
     importers = {ours for ours, theirs in arrows() if theirs == name and ours != name}
     said = {word for word in CODE.findall(cells[2]) if word in PACKAGES}
     assert importers == (set(PACKAGES) - said - {name} if cells[2].startswith("everything") else said)
+    only = {word for part in re.findall(r"\(of it only ([^)]*)\)", cells[2]) for word in CODE.findall(part)}
+    assert only == ({other.split(".")[1] for other in FROM_PARSER} if name == "docparser" else set())
 
 
 def test_the_operations_readme_names_its_packages_and_rooms():

@@ -15,10 +15,10 @@ import pytest
 from docparser.convert import docling
 from docparser.convert.chunks import estimate
 from docparser.convert.document import ResultDocument, ResultPage
-from docparser.convert.formats import convert
 from docparser.convert.names import FORMATS, Format, How
 from docparser.convert.table_joins import goes_on
 from docparser.html_tables import Table, read_tables
+from tests.support.converted import convert
 from tests.support.entries import block_of, entry_of
 from tests.support.paths import DATA
 

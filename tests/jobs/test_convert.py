@@ -16,7 +16,6 @@ from docparser.convert import to_html
 from docparser.convert.blocks import Block
 from docparser.convert.chunks import _table_parts
 from docparser.convert.document import ResultDocument, ResultPage, with_own_pictures
-from docparser.convert.formats import convert
 from docparser.convert.formulas import Formulas
 from docparser.convert.names import FORBIDDEN, disposition, stem
 from docparser.convert.parts import Paths, _with_number, tables_of
@@ -25,6 +24,7 @@ from docparser.convert.workbook import MAX_TEXT, write_cell
 from docparser.formula_signs import LONGEST_IN_DOLLARS
 from docparser.html_tables import Table, read_tables
 from docparser.places.box import Box
+from tests.support.converted import convert
 from tests.support.paths import ROOT
 
 HOSTILE = """<script>alert(1)</script>

@@ -12,8 +12,8 @@ import pytest
 from docx.oxml.ns import qn
 
 from docparser.convert.document import ResultDocument
-from docparser.convert.formats import convert
 from docparser.convert.names import Format
+from tests.support.converted import convert
 from tests.support.entries import block_of, entry_of
 
 PLAIN = "<table><tr><td></td><td colspan='2'>1990</td></tr><tr><td>Well</td><td>March</td><td>May</td></tr>" \

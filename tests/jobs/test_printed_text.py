@@ -27,10 +27,10 @@ from paddlex.inference.common.result.converter.markdown_format_funcs import form
 from PIL import Image
 
 from docparser.convert.document import ResultDocument, Source
-from docparser.convert.formats import convert
 from docparser.convert.names import Format, How
 from docparser.convert.parts import CAPTIONS, markdown_html
 from docparser.outline import TITLES
+from tests.support.converted import convert
 from tests.support.entries import block_of, entry_of
 from tests.support.printed_texts import COUNT, labelled, texts
 from tests.support.system_packages import needs

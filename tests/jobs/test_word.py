@@ -21,10 +21,10 @@ from docx.oxml.ns import qn
 from PIL import Image
 
 from docparser.convert.document import ResultDocument, ResultPage
-from docparser.convert.formats import convert
 from docparser.convert.formulas import mathml_of
 from docparser.convert.omml import MATH, Untranslatable, omml
 from docparser.convert.word import PICTURE_SHARE, render
+from tests.support.converted import convert
 from tests.support.system_packages import needs
 
 M = f"{{{MATH}}}"

@@ -30,7 +30,7 @@ from layout_server.device import open_device
 from layout_server.model import LayoutModel, Page, alike
 from layout_server.plan import Recorder
 from layout_server.settings import Settings
-from layout_wire import MODEL_HEADER, PATH, BadMessage, full_image, pack, small_image, unpack
+from layout_wire import MODEL_HEADER, PATH, BadMessage, pack, unpack
 from paddle_program.program import UnknownProgram
 from tests.support.paths import ROOT
 from tests.support.wait import WAIT_S
@@ -281,14 +281,6 @@ def test_the_dashboard_and_the_status_ask_for_metrics_that_exist():
     assert len(asked) >= 6 and asked <= names | {"layout_refused_total"} and "# TYPE layout_refused_total" in page
     waiting = (ROOT / "operations/container/layout.py").read_text()
     assert "^layout_waiting_pages " in waiting and "\nlayout_waiting_pages 0.0\n" in page
-
-
-def test_pixels_travel_as_bytes_and_come_back_the_same():
-    image = full_image(np.random.default_rng(1).integers(0, 256, (1, 3, 8, 8)).astype(np.uint8))
-    small = small_image(image)
-    assert small.dtype == np.uint8 and np.array_equal(full_image(small), image)
-    for other in (image + np.float32(1e-6), image - 1, image + 300, np.full_like(image, np.nan)):
-        assert small_image(other) is other
 
 
 @pytest.mark.parametrize("element", ["int32", "int64"])

@@ -66,7 +66,7 @@ def test_a_key_is_sent_and_what_went_wrong_is_said(
     parser: Parser, page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     parser.key = "a key"
-    with pytest.raises(ServiceError, match="HTTP 401"):
+    with pytest.raises(ServiceError, match="HTTP 401: .*; put the key into PARSER_API_KEY"):
         blocks_of([page], parser.url, "ocr")
     monkeypatch.setenv("PARSER_API_KEY", "a key")
     assert len(blocks_of([page], f"{parser.url}/", "ocr")) == 2

@@ -32,7 +32,8 @@ from batch.progress import Counts, Display
 from batch.state import DocumentState, Trouble
 from bundle import files
 from docparser.convert.document import ResultDocument
-from docparser.convert.formats import convert
+from tests.support.converted import convert
+from tests.support.entries import block_of, entry_of
 from tests.support.numbered_pages import NumberedPagesParser, numbered_pdf, result_of
 from tests.support.paths import ROOT
 from tests.support.wait import wait_for
@@ -149,6 +150,36 @@ def test_chunks(results):
     assert {line["headings"][0] for line in lines} == {"Page 1", "Page 2", "Page 3"}
     tables = [line for line in lines if line["kind"] == "table"]
     assert len(tables) == 3 and tables[1]["pages"] == [2] and "| Paper | A4 | 12.50 |" in tables[1]["text"]
+
+
+def kept(folder: Path, entries: list[dict]) -> DocumentState:
+    """A document whose pages have these entries, as a run keeps it."""
+    state = DocumentState(Document(folder / "book.pdf", Path("book.pdf")), folder / "out", {})
+    state.start(len(entries))
+    for number, entry in enumerate(entries, 1):
+        answers.keep(state, number, pages.Page(b"", file_types.PDF), {"layoutParsingResults": [entry]})
+    return state
+
+
+def test_the_service_writes_the_same_headings_into_markdown(tmp_path):
+    """As they are printed, at the levels of the whole document; PaddleX begins each page with `#`."""
+    titles = {"1 Wells.": "# 1 Wells", "1.1 3D printing.": "# 1.1 3 D printing"}
+    entries = [
+        entry_of([block_of("paragraph_title", printed, (10, 10, 90, 20), block_id=0)], f"{paddlex}\n\nWords.")
+        for printed, paddlex in titles.items()
+    ]
+    (written,) = outputs.write_all(kept(tmp_path, entries), ["md"])
+    service = convert(ResultDocument.from_answer("book.pdf", {"layoutParsingResults": entries}), "md").decode()
+    assert written.read_text() == service and "### 1.1 3D printing.\n" in service
+
+
+def test_places_that_were_asked_for_stand_in_the_json_and_in_the_chunks(tmp_path):
+    line = {"text": "Wells.", "bbox": [10, 10, 90, 20], "start": 0, "end": 6}
+    entry = entry_of([block_of("text", "Wells.", (10, 10, 90, 20), block_id=0)])
+    entry["places"] = [{"block_id": 0, "source": "ink", "lines": [line]}]
+    answer, chunk = (path.read_text() for path in outputs.write_all(kept(tmp_path, [entry]), ["json", "chunks"]))
+    assert json.loads(answer)["pages"][0]["places"] == entry["places"]
+    assert json.loads(chunk)["places"] == [{"page": 1, "box": line["bbox"], "start": 0, "end": 6}]
 
 
 def test_tables_over_pages_are_one_in_the_outputs(parse, tmp_path, parser):

@@ -63,7 +63,7 @@ def test_a_key_that_no_header_holds_is_refused(monkeypatch: pytest.MonkeyPatch, 
     ("status", "kind"),
     [
         *((status, Unavailable) for status in (429, 502, 503)),
-        *((status, UsageError) for status in (401, 403, 404, 405)),
+        *((status, UsageError) for status in (401, 403, 404, 405, 421)),
         *((status, AttemptFailed) for status in (408, 500, 501, 504)),
         *((status, ParseError) for status in (400, 413, 422)),
     ],

@@ -64,12 +64,21 @@ def none_is_left(stderr: str) -> bool:
         return all(trial.connect_ex(("127.0.0.1", int(port))) for port in ports)
 
 
-# The demo layout model, whatever VLM_MODEL says outside, without a graph for OpenVINO, which takes seconds to make; a
-# key that clients must send does not concern these parsers.
+# The demo layout model, whatever VLM_MODEL says outside, without a graph for OpenVINO, which takes seconds to make.
+# What the site's parser is given does not concern these: keys that clients must send, addresses, queue, folder, log,
+# VLM servers.
 SETTINGS = {
     "LAYOUT_MODEL_DIR": str(DEMO_LAYOUT),
     "LAYOUT_ENGINE": "paddle",
     "PARSER_API_KEYS": "sha256:" + "0" * 64,
+    "PUBLIC_URL": "https://ocr.example.org",
+    "PARSER_PUBLISHED_ADDRESS": "192.0.2.1",
+    "PARSER_ALLOWED_ORIGINS": "https://app.example.org",
+    "PARSER_DATABASE_URL": "postgresql://127.0.0.1:9/jobs",
+    "PARSER_SPOOL_DIR": "/nowhere",
+    "PARSER_AUDIT_LOG": "/nowhere/audit.log",
+    "PARSER_CALLBACK_HOSTS": "hooks.example.org",
+    "VLM_FURTHER_URLS": "http://127.0.0.1:9/v1",
 }
 
 

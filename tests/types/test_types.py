@@ -198,6 +198,13 @@ def test_no_file_names_what_is_not_read() -> None:
     assert not skipped, f"take these names out of what mypy.ini skips: {skipped}"
 
 
+def test_only_tests_may_leave_types_out() -> None:
+    config = configparser.ConfigParser()
+    config.read(ROOT / "mypy.ini")
+    said = {name: section.getboolean("disallow_untyped_defs", fallback=None) for name, section in config.items()}
+    assert {name: value for name, value in said.items() if value is not None} == {"mypy": True, "mypy-tests.*": False}
+
+
 def test_every_ignore_names_its_error_and_says_why() -> None:
     """The reason stands behind it, or as a comment in the line above."""
     bare = []

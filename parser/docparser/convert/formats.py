@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import io
 import json
 import time
 import zipfile
@@ -15,7 +14,7 @@ from typing import Any, BinaryIO
 
 from docparser.convert import chunks, searchable_pdf, to_html, to_markdown, word, workbook
 from docparser.convert.document import ResultDocument, Source
-from docparser.convert.names import AS_USUAL, PAGE_BREAK, Format, How, is_safe_path
+from docparser.convert.names import PAGE_BREAK, Format, How, is_safe_path
 from docparser.convert.parts import outline_of, plain_tables
 from docparser.convert.searchable_pdf import UneditablePdf
 from docparser.convert.table_joins import joined_pages
@@ -24,13 +23,7 @@ from docparser.errors import UnreadableText
 Writer = Callable[[ResultDocument, BinaryIO], None]
 
 
-def convert(document: ResultDocument, format: Format, how: How = AS_USUAL) -> bytes:
-    with io.BytesIO() as buffer:
-        write(document, format, buffer, how)
-        return buffer.getvalue()
-
-
-def write(document: ResultDocument, format: Format, sink: BinaryIO, how: How = AS_USUAL) -> None:
+def write(document: ResultDocument, format: Format, sink: BinaryIO, how: How) -> None:
     """Text and archives page by page, the others as a whole. ``sink`` can seek, for the archive."""
     if format == "chunks":
         outline = outline_of(document.entries()) if how.outline else {}

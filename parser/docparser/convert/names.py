@@ -51,9 +51,6 @@ class How:
     outline: bool = True
 
 
-AS_USUAL = How()
-
-
 def writable(text: str) -> str:
     """``text`` with U+FFFD in place of what is FORBIDDEN."""
     return FORBIDDEN.sub("\ufffd", text)

@@ -19,7 +19,7 @@ from urllib.parse import urlsplit
 
 import numpy as np
 
-from layout_wire import CONTENT_TYPE, MODEL_HEADER, PATH, BadMessage, pack, small_image, unpack
+from layout_wire import CONTENT_TYPE, MODEL_HEADER, PATH, BadMessage, pack, unpack
 from paddle_program.program import model_checksum
 
 log = logging.getLogger(__name__)
@@ -54,11 +54,11 @@ class LayoutServer:
         self.counts: Counter[str] = Counter({SERVED: 0, ON_CPU: 0})
 
     def find(self, inputs: Sequence[np.ndarray]) -> list[np.ndarray] | None:
-        """The model's results for inputs ``[pages, ...]``, or None: then the caller finds them."""
+        """The model's results for the inputs of a page, or None: then the caller finds them."""
         if not self._may_try():
             return self._count(ON_CPU, None)
         try:
-            pages = [self._ask([part[at : at + 1] for part in inputs]) for at in range(len(inputs[0]))]
+            results = self._ask(inputs)
         except NoAnswer as exc:
             log.info("a page's layout is found on the CPU: %s", exc)
             self._win()
@@ -67,7 +67,7 @@ class LayoutServer:
             self._lose(exc)
             return self._count(ON_CPU, None)
         self._win()
-        return self._count(SERVED, [np.concatenate(parts) for parts in zip(*pages, strict=True)])
+        return self._count(SERVED, results)
 
     def look_again(self) -> None:
         """Ask a server that could not be reached whether it is back. One that was slow, or whose answers are unusable,
@@ -124,14 +124,13 @@ class LayoutServer:
     def _ask(self, page: Sequence[np.ndarray]) -> list[np.ndarray]:
         """Raises NoAnswer where it has no room, OSError, HTTPException, BadMessage."""
         arrays = dict(zip(NAMES, page, strict=True))
-        arrays["image"] = small_image(arrays["image"])
         sizes = {name: arrays[name].astype(np.float32, copy=False) for name in NAMES if name != "image"}
         status, answer = self._post(pack(arrays | sizes))
         if status == BUSY:
             raise NoAnswer("the layout server has no room")
         if status != http.HTTPStatus.OK:
             raise BadMessage(f"HTTP {status}: {_words(answer)}")
-        results = list(unpack(answer, masks=True).values())
+        results = [part.copy() for part in unpack(answer, masks=True).values()]  # PaddleX rounds boxes in place
         if len(results) < 2 or results[1].shape != (1,) or any(len(rows) != results[1][0] for rows in results[::2]):
             raise BadMessage("its answer is not that of a layout model")
         return results

@@ -10,11 +10,11 @@ from html.parser import HTMLParser
 
 from docparser.convert import to_html
 from docparser.convert.document import ResultDocument, ResultPage
-from docparser.convert.formats import convert
 from docparser.convert.names import disposition
 from tests.fuzz.choices import Choices
 from tests.fuzz.targets import formulas, tables
 from tests.fuzz.verdict import Broken
+from tests.support.converted import convert
 
 WORDS = (
     *("# ", "- ", "1. ", "> ", "```\n", "`", "**", "_", "~~", "| a | b |\n|---|---|\n| 1 | 2 |\n", "\n\n", "\n"),

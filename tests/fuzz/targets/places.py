@@ -18,12 +18,12 @@ from PIL import Image
 from docparser.convert import chunks, searchable_pdf
 from docparser.convert.chunks import estimate
 from docparser.convert.document import ResultDocument, ResultPage, Source
-from docparser.convert.formats import convert
 from docparser.convert.names import writable
 from docparser.convert.parts import outline_of
 from tests.fuzz.choices import Choices
 from tests.fuzz.targets import formulas, tables
 from tests.fuzz.verdict import Broken
+from tests.support.converted import convert
 
 LABELS = ("text", "table", "doc_title", "paragraph_title", "table_title", "chart", "vertical_text", "formula", "number")
 WORDS = (

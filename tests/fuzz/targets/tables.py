@@ -10,10 +10,10 @@ from collections.abc import Callable
 from openpyxl import load_workbook
 
 from docparser.convert.document import ResultDocument, ResultPage
-from docparser.convert.formats import convert
 from docparser.convert.parts import of_markdown, plain_tables
 from tests.fuzz.choices import Choices
 from tests.fuzz.verdict import Broken
+from tests.support.converted import convert
 
 WORDS = (
     *("<table>", "</table>", "<tr>", "</tr>", "<td>", "</td>", "<th>", "<br>", "<td rowspan=200 colspan=200>"),
