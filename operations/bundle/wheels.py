@@ -81,9 +81,7 @@ def read_pins(locks: list[Path], machine: str) -> list[Pin]:
         [python(), "-c", MARKERS, machine], input=json.dumps(markers), capture_output=True, text=True, check=True
     )
     chosen = {
-        head: Pin(head, hashes)
-        for head, hashes, holds in zip(heads, digests, json.loads(answer.stdout), strict=True)
-        if holds
+        head: Pin(head, hashes) for head, hashes, holds in zip(heads, digests, json.loads(answer.stdout)) if holds
     }
     return list(chosen.values())
 
