@@ -16,7 +16,7 @@ from bundle import wheels
 from bundle.environments import uv
 from bundle.environments.environment import source_lock
 from bundle.environments.setup import ENVIRONMENTS
-from tests.support.certificates import own_certificate, server_context
+from tests.support.certificates import speak_https
 from tests.support.paths import ROOT
 from tests.support.simulated_http import JsonHandler, SimulatedServer
 from tests.support.system_packages import needs
@@ -98,14 +98,10 @@ def test_a_half_written_wheel_does_not_count(tmp_path: Path):
 
 
 class SiteIndex(SimulatedServer):
-    """A site's index by https: its own certificate, and a login for the pages. The file lies on another host, which is
-    the same server by its other name, and must not be shown the login."""
+    """A site's index by https, with a login for the pages. The file lies on another host, which is the same server by
+    its other name, and must not be shown the login."""
 
-    def __init__(self, folder: Path) -> None:
-        self.certificate, self._key = own_certificate(folder)
-        super().__init__()
-        context = server_context(self.certificate, self._key)
-        self.server.socket = context.wrap_socket(self.server.socket, server_side=True)
+    certificate: Path
 
     def handler(self) -> type[JsonHandler]:
         index = self
@@ -129,7 +125,8 @@ LOGIN = "user:p@ss/word"
 @pytest.fixture
 def site_index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[SiteIndex]:
     """What the machine's pip asks."""
-    index = SiteIndex(tmp_path)
+    index = SiteIndex()
+    index.certificate = speak_https(index, tmp_path)
     for name in [name for name in os.environ if name.startswith(("PIP_", "UV_")) or name == "SSL_CERT_FILE"]:
         monkeypatch.delenv(name)
     monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
