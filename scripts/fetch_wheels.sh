@@ -9,4 +9,4 @@
 set -euo pipefail
 # shellcheck source=scripts/lib/python.sh
 source "$(dirname -- "${BASH_SOURCE[0]}")/lib/python.sh"
-run_module wheels "$@"
+run_on_node wheels "$@"

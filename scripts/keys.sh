@@ -7,4 +7,4 @@
 set -euo pipefail
 # shellcheck source=scripts/lib/python.sh
 source "$(dirname -- "${BASH_SOURCE[0]}")/lib/python.sh"
-run_module local_mode.keys "$@"
+run_on_node local_mode.keys "$@"

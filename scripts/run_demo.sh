@@ -12,4 +12,4 @@
 set -euo pipefail
 # shellcheck source=scripts/lib/python.sh
 source "$(dirname -- "${BASH_SOURCE[0]}")/lib/python.sh"
-run_module demo "$@"
+run_on_node demo "$@"

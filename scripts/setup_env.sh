@@ -10,4 +10,4 @@
 set -euo pipefail
 # shellcheck source=scripts/lib/python.sh
 source "$(dirname -- "${BASH_SOURCE[0]}")/lib/python.sh"
-run_module environments.setup "$@"
+run_on_node environments.setup "$@"

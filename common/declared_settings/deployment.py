@@ -105,7 +105,9 @@ BUILDS = (
         "APT_SOURCES",
         "",
         "Secret: the site's sources for apt, as lines `deb ...`; each image takes the lines that name its "
-        "release (on Ascend `jammy` for the VLM, `bookworm` for the parser).",
+        "release (on Ascend `jammy` for the VLM, `bookworm` for the parser) in place of its own sources, so name "
+        "all suites. Without `CA_BUNDLE` they must be http: the base images have no certificates yet, and apt checks "
+        "signatures.",
     ),
 )
 LOCAL_MODE = (

@@ -8,14 +8,17 @@ from __future__ import annotations
 
 import argparse
 import html
+import http.client
 import json
 import os
 import platform
 import re
 import shutil
+import ssl
 import subprocess
 import sys
 import tempfile
+import urllib.error
 import urllib.parse
 import urllib.request
 from collections.abc import Mapping
@@ -81,9 +84,7 @@ def read_pins(locks: list[Path], machine: str) -> list[Pin]:
         [python(), "-c", MARKERS, machine], input=json.dumps(markers), capture_output=True, text=True, check=True
     )
     chosen = {
-        head: Pin(head, hashes)
-        for head, hashes, holds in zip(heads, digests, json.loads(answer.stdout), strict=True)
-        if holds
+        head: Pin(head, hashes) for head, hashes, holds in zip(heads, digests, json.loads(answer.stdout)) if holds
     }
     return list(chosen.values())
 
@@ -169,6 +170,22 @@ def index_url() -> str:
     )
 
 
+def index_opener() -> tuple[str, urllib.request.OpenerDirector]:
+    """The index's address without its login, and what asks there as pip and uv do: with the login, which no other host
+    gets, and by the site's certificates."""
+    env, parts = registry_environment(), urllib.parse.urlsplit(index_url())
+    login, _, place = parts.netloc.rpartition("@")
+    logins = urllib.request.HTTPPasswordMgrWithPriorAuth()
+    if login:
+        user, password = map(urllib.parse.unquote, login.partition(":")[::2])
+        logins.add_password(None, f"{parts.scheme}://{place}/", user, password, is_authenticated=True)
+    context = ssl.create_default_context(cafile=env.get("SSL_CERT_FILE"))
+    if {place, parts.hostname} & set(env.get("UV_INSECURE_HOST", "").split()):
+        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    handlers = urllib.request.HTTPBasicAuthHandler(logins), urllib.request.HTTPSHandler(context=context)
+    return parts._replace(netloc=place).geturl(), urllib.request.build_opener(*handlers)
+
+
 def download_source(lock: Path, folder: Path) -> None:
     """The source distribution that a lock pins. pip would want to build it only to read its name, so it is fetched
     here."""
@@ -177,15 +194,20 @@ def download_source(lock: Path, folder: Path) -> None:
     file = f"{name}-{version}.tar.gz"
     if (folder / file).is_file() and digest(folder / file) in pin.digests:
         return
-    page = f"{index_url().rstrip('/')}/{name}/"
-    with urllib.request.urlopen(page, timeout=60) as answer:
-        links = re.findall(rf'href="([^"]*{re.escape(file)})(?:#[^"]*)?"', answer.read().decode())
-    if not links:
-        raise EnvironmentSetupError(f"the package index has no {file}")
-    part = folder / f"{file}.part"
-    address = urllib.parse.urljoin(page, html.unescape(links[0]))
-    with urllib.request.urlopen(address, timeout=600) as answer, part.open("wb") as stream:
-        shutil.copyfileobj(answer, stream)
+    index, opener = index_opener()
+    page, part = f"{index.rstrip('/')}/{name}/", folder / f"{file}.part"
+    try:
+        with opener.open(page, timeout=60) as answer:
+            links = re.findall(rf'href="([^"]*{re.escape(file)})(?:#[^"]*)?"', answer.read().decode())
+        if not links:
+            raise EnvironmentSetupError(f"the package index has no {file}")
+        address = urllib.parse.urljoin(page, html.unescape(links[0]))
+        with opener.open(address, timeout=600) as answer, part.open("wb") as stream:
+            shutil.copyfileobj(answer, stream)
+    except (urllib.error.URLError, http.client.HTTPException) as error:
+        raise EnvironmentSetupError(
+            f"{file}: the package index cannot be asked ({error}); see pip's settings"
+        ) from error
     if digest(part) not in pin.digests:
         part.unlink()
         raise EnvironmentSetupError(f"{file} is not the file that {shown(lock)} names; run the same command again")

@@ -211,6 +211,8 @@ class GuardedClient:
                 yield response
         except TimeoutError:
             raise
+        except aiohttp.ClientSSLError as exc:  # a certificate that is not trusted, for one
+            raise Unreachable(f"TLS with the URL's host failed ({exc.os_error.strerror})") from None
         except aiohttp.ClientConnectorError as exc:
             if isinstance(exc.os_error, _Forbidden):
                 raise NotPublic(str(exc.os_error)) from None

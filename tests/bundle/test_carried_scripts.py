@@ -16,6 +16,7 @@ import pytest
 
 from bundle import origin
 from bundle.environments.setup import ENVIRONMENTS
+from bundle.local_mode.settings import LocalSettings
 from bundle.offline import contents
 from tests.support.docs import blocks
 from tests.support.kubernetes import build
@@ -136,6 +137,18 @@ def test_the_manifests_for_a_cluster_are_whole(unpacked: Path):
     site.write_text(f"{kind}resources: [../overlays/ha]\ncomponents: {components}\n")
     for folder in (kubernetes / "overlays/cpu", site.parent):
         assert build(folder)
+
+
+@pytest.mark.parametrize(
+    ("page", "sentence"),
+    [
+        ("docs/install.md", r"`corpus`; (.*) for `run_demo\.sh` without\s+containers"),
+        ("docs/zh-CN/install.md", r"不用容器的 `run_demo\.sh` 用 (.*?)）由 wheel"),
+    ],
+)
+def test_the_guide_names_all_environments_of_local_mode(page: str, sentence: str):
+    found = re.search(sentence, (ROOT / page).read_text())
+    assert found and tuple(re.findall(r"`([\w-]+)`", found[1])) == LocalSettings.of({}).environments
 
 
 @isolated

@@ -207,3 +207,15 @@ def test_a_hub_is_asked_for_each_repository_of_a_model(tmp_path: Path, monkeypat
     nowhere = dataclasses.replace(CATALOG.models["PaddleOCR-VL"], repository=None)
     with pytest.raises(UsageError, match=r"models\.PaddleOCR-VL lacks the key 'repository', so no hub can be asked"):
         placing.gather(nowhere, tmp_path, lambda *_: None)
+
+
+@pytest.mark.parametrize("own", ["", "/etc/hubs.pem"])
+def test_a_hubs_client_trusts_the_certificates_of_pip(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, own: str):
+    """uv reads SSL_CERT_FILE and fetches the client; the client's requests reads REQUESTS_CA_BUNDLE alone."""
+    env = {"SSL_CERT_FILE": "/etc/site.pem", **({"REQUESTS_CA_BUNDLE": own} if own else {})}
+    given: list[dict[str, str]] = []
+    monkeypatch.setattr(module, "registry_environment", lambda: env)
+    monkeypatch.setattr(module, "run_logged", lambda words, log, what, env: given.append(env))
+    monkeypatch.setattr(module, "ensure_uv", lambda: Path("uv"))
+    module.download("hf", "a/b", tmp_path)
+    assert given == [{"SSL_CERT_FILE": "/etc/site.pem", "REQUESTS_CA_BUNDLE": own or "/etc/site.pem"}]

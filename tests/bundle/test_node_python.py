@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a node without Python 3.11 runs (openEuler 22.03 has 3.9): preflight, weights, dies, offline archive,
-self-test."""
+"""What runs without Python 3.11 (openEuler 22.03 has 3.9, Debian 13 has 3.13): what a node needs, and a first try in
+containers. Where an environment is made, 3.11 is asked for."""
 
 from __future__ import annotations
 
@@ -28,6 +28,10 @@ MODULES = (
     "status",
     "support",
     "acceptance",
+    "demo",
+    "environments.setup",
+    "wheels",
+    "local_mode.keys",
 )
 # Of the standard library since 3.10 or 3.11, as far as somebody might reach for it here: names of modules, built-in
 # names, methods, and named arguments.
@@ -106,6 +110,22 @@ def test_their_scripts_ask_for_no_more():
         text = script.read_text()
         name = text.split()[-2]
         assert ("run_on_node" in text) == (name in MODULES), script.name
+
+
+@pytest.mark.parametrize(
+    ("condition", "remedy"),
+    [
+        ("NODE_PYTHON", "3.9 or newer was not found (found: Python 3.8.1): apt-get install python3 python3-venv"),
+        ("ENVIRONMENTS_PYTHON", "3.11 was not found (found: Python 3.8.1): scripts/setup_env.sh tools says"),
+    ],
+)
+def test_a_system_without_their_python_is_told_so(condition: str, remedy: str):
+    """Shell functions stand in the place of this machine's programs."""
+    none = "python3.11() { return 1; }; /usr/bin/python3.11() { return 1; }"
+    old = 'python3() { [[ "$1" == --version ]] && echo "Python 3.8.1"; }'
+    words = f'source {ROOT}/scripts/lib/python.sh; {none}; {old}; PYTHON=; find_python "${condition}"'
+    done = subprocess.run(["bash", "-c", words], capture_output=True, text=True, check=False)
+    assert done.returncode == 2 and f"error: Python {remedy}" in done.stderr, done.stderr
 
 
 def test_syntax_and_library_are_those_of_python_3_9():

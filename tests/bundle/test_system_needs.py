@@ -109,6 +109,14 @@ def test_a_python_without_ensurepip_is_named(monkeypatch: pytest.MonkeyPatch, ba
     assert [need.apt for need in system.missing([ENVIRONMENTS["tools"]])] == ["python3.11-venv"]
 
 
+def test_another_python_makes_no_environment(monkeypatch: pytest.MonkeyPatch):
+    """As on Debian 13, whose archive has no other: what works instead is named."""
+    monkeypatch.setattr(system, "sys", SimpleNamespace(version_info=(3, 13, 5, "final", 0)))
+    named = r"this is Python 3\.13\.5, .* 3\.11\. On Debian 12: .*Debian 13, .* no 3\.11.*--mode docker.* PYTHON "
+    with pytest.raises(EnvironmentSetupError, match=named):
+        system.ensure(local_mode())
+
+
 def test_the_package_of_ensurepip_is_that_of_this_python(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
     """Downloads of weights run on any Python from 3.9 on."""
     monkeypatch.setattr(uv, "ENVS_DIR", tmp_path)

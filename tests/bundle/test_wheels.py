@@ -3,7 +3,10 @@
 
 from __future__ import annotations
 
+import base64
 import hashlib
+import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -13,7 +16,10 @@ from bundle import wheels
 from bundle.environments import uv
 from bundle.environments.environment import source_lock
 from bundle.environments.setup import ENVIRONMENTS
+from tests.support.certificates import speak_https
 from tests.support.paths import ROOT
+from tests.support.simulated_http import JsonHandler, SimulatedServer
+from tests.support.system_packages import needs
 from tool_errors import EnvironmentSetupError, UsageError
 
 REQUIREMENTS = ROOT / "config/requirements"
@@ -91,30 +97,55 @@ def test_a_half_written_wheel_does_not_count(tmp_path: Path):
     assert hashlib.sha256(b"whole, then more").hexdigest() not in wheels.present(tmp_path)
 
 
-def test_a_source_distribution_is_taken_from_the_index_and_checked(tmp_path: Path, monkeypatch):
-    page = tmp_path / "index/a"
-    page.mkdir(parents=True)
-    (page / "a-1.tar.gz").write_bytes(b"sources")
-    # An index may be a folder of pages; urlopen needs the page itself to be a file here.
-    monkeypatch.setattr(wheels, "index_url", lambda: (tmp_path / "index").as_uri())
-    links = f'<a href="a-1.tar.gz#sha256={"0" * 64}">a-1.tar.gz</a>'.encode()
-    real = wheels.urllib.request.urlopen
+class SiteIndex(SimulatedServer):
+    """A site's index by https, with a login for the pages. The file lies on another host, which is the same server by
+    its other name, and must not be shown the login."""
 
-    class Page:
-        def __enter__(self):
-            return self
+    certificate: Path
 
-        def __exit__(self, *_: object) -> None:
-            pass
+    def handler(self) -> type[JsonHandler]:
+        index = self
 
-        def read(self) -> bytes:
-            return links
+        class Handler(JsonHandler):
+            def do_GET(self) -> None:
+                login = self.headers["Authorization"]
+                if self.headers["Host"].startswith("localhost"):
+                    self.text(*((200, "sources") if login is None else (400, "a login for another host")))
+                elif login == "Basic " + base64.b64encode(LOGIN.encode()).decode():
+                    self.text(200, f'<a href="https://localhost:{index.port}{self.path}a-1.tar.gz#sha256=0">a</a>')
+                else:
+                    self.text(401, "", WWW_Authenticate='Basic realm="site"')
 
-    monkeypatch.setattr(
-        wheels.urllib.request,
-        "urlopen",
-        lambda address, timeout: Page() if address.endswith("/") else real(address, timeout=timeout),
-    )
+        return Handler
+
+
+LOGIN = "user:p@ss/word"
+
+
+@pytest.fixture
+def site_index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[SiteIndex]:
+    """What the machine's pip asks."""
+    index = SiteIndex()
+    index.certificate = speak_https(index, tmp_path)
+    for name in [name for name in os.environ if name.startswith(("PIP_", "UV_")) or name == "SSL_CERT_FILE"]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
+    monkeypatch.setenv("PIP_INDEX_URL", f"https://user:p%40ss%2Fword@127.0.0.1:{index.port}/simple")
+    uv.registry_environment.cache_clear()
+    yield index
+    uv.registry_environment.cache_clear()
+    index.close()
+
+
+@pytest.mark.server
+@needs("openssl")
+@pytest.mark.parametrize("trusted", [False, True], ids=["cert", "trusted-host"])
+def test_a_source_distribution_is_taken_from_the_index_and_checked(
+    site_index: SiteIndex, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, trusted: bool
+):
+    """As pip and uv would: with the login of the index's address, and what the site says of certificates."""
+    name, value = ("TRUSTED_HOST", "127.0.0.1 localhost") if trusted else ("CERT", str(site_index.certificate))
+    monkeypatch.setenv(f"PIP_{name}", value)
     lock = tmp_path / "a.txt"
     lock.write_text(f"a==1 \\\n    --hash=sha256:{hashlib.sha256(b'sources').hexdigest()}\n")
     folder = tmp_path / "wheels"
@@ -127,6 +158,28 @@ def test_a_source_distribution_is_taken_from_the_index_and_checked(tmp_path: Pat
     with pytest.raises(EnvironmentSetupError, match="is not the file"):
         wheels.download_source(lock, folder)
     assert list(folder.iterdir()) == []
+
+
+@pytest.mark.server
+@needs("openssl")
+@pytest.mark.parametrize(
+    ("login", "trusted", "why"),
+    [
+        ("user:s3cret", True, "HTTP Error 401"),
+        ("user:s3cret", False, "CERTIFICATE_VERIFY_FAILED"),
+        ("s3cret", True, "401"),
+    ],
+    ids=["login", "certificate", "user alone"],
+)
+def test_an_index_that_refuses_is_one_line_without_the_login(
+    site_index: SiteIndex, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, login: str, trusted: bool, why: str
+):
+    monkeypatch.setenv("PIP_INDEX_URL", f"https://{login}@127.0.0.1:{site_index.port}/simple")
+    monkeypatch.setenv("PIP_TRUSTED_HOST", "127.0.0.1" if trusted else "")
+    (tmp_path / "a.txt").write_text(f"a==1 \\\n    --hash=sha256:{'4' * 64}\n")
+    with pytest.raises(EnvironmentSetupError, match=rf"a-1\.tar\.gz: the package index .*{why}") as refused:
+        wheels.download_source(tmp_path / "a.txt", tmp_path)
+    assert "s3cret" not in str(refused.value)
 
 
 def test_every_ascend_environment_has_its_vllm():

@@ -5,9 +5,13 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import os
 import socket
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 from prometheus_client import CollectorRegistry
@@ -25,7 +29,9 @@ from docparser.jobs.storage.data_folder import FolderFiles
 from docparser.jobs.storage.retention import remove_job
 from docparser.settings import Settings
 from tests.support.callback_receiver import SECRET, Receiver
+from tests.support.certificates import speak_https
 from tests.support.job_place import Place, in_a_bucket_too
+from tests.support.system_packages import needs
 from tests.support.wait import WAIT_S
 
 pytestmark = pytest.mark.server
@@ -261,6 +267,35 @@ def test_time_is_bounded_and_what_fails_for_long_is_given_up(service, receiver):
     ):
         told = there.told(job_id)
         assert told.state == "expired" and words in str(told.error)
+
+
+@needs("openssl")
+def test_a_receiver_with_a_certificate_of_its_own(service, receiver, tmp_path: Path):
+    """The certificate is named, and passes where the process has it in SSL_CERT_FILE from its start on."""
+    certificate = speak_https(receiver, tmp_path)
+    address = receiver.address("/a").replace("http:", "https:")
+    here = service()
+    job_id = here.ended(address)
+    here.send_until(lambda: here.told(job_id).error)
+    assert "TLS with the URL's host failed" in (error := str(here.told(job_id).error)), error
+    assert "self-signed certificate" in error and receiver.received == []
+    env = {**os.environ, "SSL_CERT_FILE": str(certificate)}
+    done = subprocess.run([sys.executable, "-c", ASK, receiver.hosts, address], env=env, capture_output=True, text=True)
+    assert done.stdout == "204\n", done.stderr
+
+
+ASK = """
+import asyncio, sys
+from docparser.outbound import GuardedClient, ListedHosts, public_or_in
+
+async def ask():
+    client = GuardedClient(ListedHosts(sys.argv[1], ""), public_or_in(["127.0.0.0/8"]))
+    async with client.request("POST", sys.argv[2], data=b"{}") as answer:
+        print(answer.status)
+    await client.close()
+
+asyncio.run(ask())
+"""
 
 
 def test_what_a_killed_process_was_sending_is_sent_again_with_its_id(service, receiver):

@@ -83,7 +83,7 @@ GROUPS = {
             "parser",
             ("tests/jobs",),
             also=("s3",),
-            some_need=("postgresql", "curl", *READERS),
+            some_need=("postgresql", "curl", "openssl", *READERS),
         ),
         Group("web", "browser", ("tests/web",), also=("parser",), packages=BROWSER),
         Group("api", "api", ("tests/api",), also=("parser",), some_need=("nodejs", "npm", "golang-go")),

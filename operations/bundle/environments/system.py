@@ -10,6 +10,7 @@ import ctypes
 import importlib.util
 import os
 import shutil
+import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -47,6 +48,19 @@ MANAGERS = {
 }
 
 
+def check_python() -> None:
+    """Raises EnvironmentSetupError where this is not the Python that the locks are made for."""
+    if sys.version_info[:2] == (3, 11):
+        return
+    found = ".".join(map(str, sys.version_info[:3]))
+    raise EnvironmentSetupError(
+        f"this is Python {found}, and the environments need 3.11. On Debian 12: apt-get install python3.11 "
+        "python3.11-venv. On openEuler 24.03: dnf install python3. On RHEL 9: dnf install python3.11. The archives of "
+        "Debian 13, Ubuntu 24.04 and openEuler 22.03 have no 3.11: there run the services in containers "
+        "(scripts/run_demo.sh --mode docker), or set PYTHON to the path of a 3.11 of your own"
+    )
+
+
 def is_loadable(library: str) -> bool:
     """Whether the loader finds a shared object."""
     try:
@@ -69,6 +83,7 @@ def ensure(environments: Iterable[Environment], *, install: bool = True) -> None
 
     Raises EnvironmentSetupError, which names all that is missing and the command that brings it.
     """
+    check_python()
     environments = tuple(environments)
     for environment in environments:
         check_libc(environment.name)

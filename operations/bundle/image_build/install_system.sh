@@ -33,19 +33,22 @@ dnf_packages() {
     esac
 }
 
-# One file of sources serves images of several releases, so an image takes the lines that name its own.
+# One file of sources serves images of several releases, so an image takes the lines that name its own. They take the
+# place of the image's own sources: a site's proxy may refuse those, and one refusal ends apt-get update.
 use_site_sources() {
     local release
     # shellcheck source=/dev/null
     release="$(. /etc/os-release && echo "$VERSION_CODENAME")"
-    if ! grep -E "^deb .*\b$release\b" "$sources" >"$site_list"; then
+    if grep -E "^deb .*\b$release\b" "$sources" >"$site_list"; then
+        options+=(-o "Dir::Etc::SourceList=$site_list" -o Dir::Etc::SourceParts=-)
+    else
         echo "APT_SOURCES has no line \`deb ... $release ...\`; the image's own sources are used" >&2
     fi
 }
 
 apt_install() {
-    if [[ -s "$sources" ]]; then use_site_sources; fi
     local options=(-q -o Acquire::Retries=3)
+    if [[ -s "$sources" ]]; then use_site_sources; fi
     if [[ -s "$ca" ]]; then options+=(-o "Acquire::https::CaInfo=$ca"); fi
     apt-get "${options[@]}" update
     DEBIAN_FRONTEND=noninteractive apt-get "${options[@]}" install -y --no-install-recommends "$@"

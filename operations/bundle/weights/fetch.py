@@ -28,19 +28,22 @@ from served_weights.settings import WeightSettings
 from tool_errors import RESUMABLE, EnvironmentSetupError, UsageError, run
 
 # Both clients go on with files that were begun. Their hubs' addresses are their own; HF_ENDPOINT names a mirror.
-# {0} is the repository, {1} the folder.
+# {0} is the repository, {1} the folder. Of modelscope the newest for Python 3.9: 1.33 imports pkg_resources, which
+# setuptools has no longer.
 HUBS = {
-    "hf": ("huggingface_hub[cli]==0.36.0", "hf download {0} --local-dir {1}"),
-    "modelscope": ("modelscope==1.33.0", "modelscope download --model {0} --local_dir {1}"),
+    "hf": "--from huggingface_hub[cli]==0.36.0 hf download {0} --local-dir {1}",
+    "modelscope": "--from modelscope==1.37.1 modelscope download --model {0} --local_dir {1}",
 }
 
 
 def download(hub: str, repository: str, part: Path) -> None:
     """Download one repository with the hub's own client, in an environment that is gone afterwards."""
-    package, command = HUBS[hub]
     log = RUN_DIR / "logs" / "fetch-weights.log"
-    words = [str(ensure_uv()), "tool", "run", "--from", package, *(w.format(repository, part) for w in command.split())]
-    if run_logged(words, log, f"downloading {repository} from {hub}", registry_environment()):
+    words = [str(ensure_uv()), "tool", "run", *(word.format(repository, part) for word in HUBS[hub].split())]
+    env = registry_environment()
+    if certificates := env.get("SSL_CERT_FILE"):  # the clients' requests reads another variable
+        env = {"REQUESTS_CA_BUNDLE": certificates, **env}
+    if run_logged(words, log, f"downloading {repository} from {hub}", env):
         raise EnvironmentSetupError(
             f"{hub}: the download failed (log: {shown(log)}); run the same command to go on, or carry "
             "the folder here and give its path"
