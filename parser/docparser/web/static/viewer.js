@@ -115,10 +115,11 @@ export class Viewer {
     return new Map(Array.from({ length: originals }, (_, index) => [index + 1, { page: index + 1, state: "queued" }]));
   }
 
-  /** What a page looks like: another word is another look. */
-  #shownAs({ state }) {
+  /** What a page looks like: what is not the same is another look. News of a page that is done is: it was joined. */
+  #shownAs(page) {
+    const { state } = page;
     const { id, upload } = this.#entry;
-    return SHOWN.has(state) ? state : [id, state, upload?.state, ended(this.#entry)].join(" ");
+    return SHOWN.has(state) ? page : [id, state, upload?.state, ended(this.#entry)].join(" ");
   }
 
   #key(event) {
