@@ -38,7 +38,8 @@ Ends = Callable[[int, int], PageOutcome]  # page, and how often it was begun -> 
 
 
 def parsed(number: int, *notes: NotedBlock, answered: int = 1, frozen: dict[str, bytes] | None = None) -> PageOutcome:
-    entry = json.dumps({"markdown": {"text": f"page {number}", "images": {}}}).encode()
+    text = {"markdown": {"text": f"page {number}", "images": {}}, "tableHeads": []}
+    entry = json.dumps({"inputImage": "", **text}).encode()
     return PageOutcome(number - 1, parsed=ParsedPage(entry, 10, 20, answered, list(notes), {}, frozen=frozen))
 
 
@@ -231,6 +232,7 @@ def test_joined_pages_take_the_place_of_single_ones(place: Place, joins: bool):
     texts = [page["entry"]["markdown"]["text"] for page in pages]
     if joins:
         assert texts == ["joined 0", "joined 1"] and job.error is None
+        assert [set(page["entry"]) for page in pages] == [{"markdown", "inputImage"}] * 2, "nothing of their own texts"
         assert [page["block_notes"] for page in pages] == [[], [REFUSED]]
     else:
         assert texts == ["page 1", "page 2"] and job.error == "the pages could not be joined: no page of it fits"

@@ -7,6 +7,7 @@ import asyncio
 import base64
 import io
 import json
+import tempfile
 import tracemalloc
 from types import SimpleNamespace
 
@@ -22,6 +23,7 @@ from docparser.http.bodies import CHUNK, IN_MEMORY, Bodies, Body
 from docparser.http.strict_reading import StrictRequest, file_name, form_of
 from docparser.http_protocol import Pace
 from docparser.settings import Settings
+from tests.support.full_disk import full_disk
 
 MIB = 1 << 20
 
@@ -208,6 +210,19 @@ class TestBodies:
 
         asyncio.run(scenario())
 
+    @pytest.mark.parametrize("size", [MIB + 100, 3 * MIB])
+    def test_a_disk_that_fills_up_meanwhile_is_named_and_the_share_given_back(self, tmp_path, size):
+        """What it did not take lies in the file's buffer, and is written once more when the file is closed."""
+        pool = bodies(tmp_path)
+
+        async def scenario():
+            with Body(pool, "a") as body:
+                await body.arrive(Pieces(bytes(size)))
+
+        with full_disk(MIB), pytest.raises(SpoolFull, match="PARSER_SPOOL_DIR"):
+            asyncio.run(scenario())
+        assert pool.shares.taken == 0
+
 
 DOCUMENT = bytes(range(256)) * 1000
 TEXT = base64.b64encode(DOCUMENT).decode()
@@ -312,6 +327,7 @@ class TestLongString:
         (b'form-data; name="file"; filename="=?utf-8?B?5Y+RLnBuZw==?="', "发.png"),
         (b'form-data; name="file"; filename="=?gb2312?B?t6IucG5n?="', "发.png"),
         (b'form-data; name="file"; filename="=?nonsense?B?t6IucG5n?="', "=?nonsense?B?t6IucG5n?="),
+        (b'form-data; name="file"; filename="=?\xc3\xa9?B?t6IucG5n?="', "=?é?B?t6IucG5n?="),
         (b'form-data; name="file"; filename="a\\"b;c.png"', 'a"b;c.png'),
         (b'form-data; name="file"; filename=""', ""),
         (b'form-data; name="text"', None),
@@ -322,18 +338,41 @@ def test_names_of_files_are_read_in_every_form_that_clients_send(disposition: by
     assert file_name(disposition) == name
 
 
-def test_a_part_with_any_of_these_is_a_file_of_that_name():
-    async def names(head: bytes) -> list[str | None]:
-        body = b"--x\r\nContent-Disposition: form-data; " + head + b"\r\n\r\n\xff\xd8\r\n--x--\r\n"
-        scope = {"type": "http", "headers": [(b"content-type", b"multipart/form-data; boundary=x")]}
-        request = Request(scope, Pieces(body))
-        async with form_of(request, max_fields=5) as form:
-            return [file.filename for file in form.values() if isinstance(file, UploadFile)]
+async def names_in_form(head: bytes, content: bytes = b"\xff\xd8") -> list[str | None]:
+    """Of the files of a form with one part, by the ``head`` of its Content-Disposition."""
+    body = b"--x\r\nContent-Disposition: form-data; " + head + b"\r\n\r\n" + content + b"\r\n--x--\r\n"
+    scope = {"type": "http", "headers": [(b"content-type", b"multipart/form-data; boundary=x")]}
+    async with form_of(Request(scope, Pieces(body)), max_fields=5) as form:
+        return [file.filename for file in form.values() if isinstance(file, UploadFile)]
 
-    assert asyncio.run(names(b"name=\"file\"; filename*=utf-8''%E5%8F%91%22%5C.png")) == ['发"\\.png']
-    assert asyncio.run(names('name="file"; filename="发.png"'.encode("gbk"))) == ["发.png"]
+
+def test_a_part_with_any_of_these_is_a_file_of_that_name():
+    assert asyncio.run(names_in_form(b"name=\"file\"; filename*=utf-8''%E5%8F%91%22%5C.png")) == ['发"\\.png']
+    assert asyncio.run(names_in_form('name="file"; filename="发.png"'.encode("gbk"))) == ["发.png"]
     with pytest.raises(InvalidRequest, match="'file' is not UTF-8: .*; a file needs a filename"):
-        asyncio.run(names(b'name="file"'))
+        asyncio.run(names_in_form(b'name="file"'))
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        b"filename*=idna''a",
+        b"filename*=undefined''a",
+        b"filename*=\0''a",
+        b"filename*=punycode''%ff",
+        b"filename*=utf-8''a; filename*0=b",
+    ],
+)
+def test_a_name_that_cannot_be_read_is_refused(name: bytes):
+    with pytest.raises(InvalidRequest, match="the name of a file cannot be read; send it in UTF-8"):
+        asyncio.run(names_in_form(b"name=file; " + name))
+
+
+def test_a_disk_that_fills_up_while_a_form_is_read_is_named(tmp_path, monkeypatch: pytest.MonkeyPatch):
+    """The body lies in the spool already; its file is written there a second time."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    with full_disk(2 * MIB), pytest.raises(SpoolFull, match="PARSER_SPOOL_DIR"):
+        asyncio.run(names_in_form(b'name="file"; filename="a.png"', bytes(3 * MIB)))
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ from typing import Any, BinaryIO
 
 import pytest
 
-from docparser.errors import BoundExceeded, InvalidRequest, UnreadableText
+from docparser.errors import BoundExceeded, InvalidRequest, SpoolFull, UnreadableText
 from docparser.http import answers
 from docparser.sandbox import pool as pools
 from docparser.sandbox.offload import Offload
@@ -29,6 +29,7 @@ from docparser.sandbox.pool import Cancelled, ChildPool, JobHandle
 from docparser.sandbox.process import Bounds, Child, Zygote
 from docparser.settings import Settings
 from tests.support.child_jobs import JOBS
+from tests.support.full_disk import full_disk
 from tests.support.processes import child_environment, gone
 from tests.support.wait import WAIT_S, wait_for
 
@@ -339,6 +340,17 @@ class TestOffload:
             assert list(tmp_path.iterdir()) == []
         finally:
             offload.close()
+
+    def test_a_disk_that_fills_up_meanwhile_is_named(self, settings, tmp_path):
+        def fill(file: BinaryIO) -> tuple[str, ...]:
+            file.write(bytes(3000))
+            return ()
+
+        offload = Offload(settings, JOBS)
+        with full_disk(1024), pytest.raises(SpoolFull, match="PARSER_SPOOL_DIR"):
+            asyncio.run(offload.run("echo", {}, fill, BOUNDS, "echo"))
+        offload.close()
+        assert list(tmp_path.iterdir()) == []
 
     def test_a_client_that_leaves_ends_its_child_and_those_behind_it_go_on(self, settings):
         async def work() -> bytes:

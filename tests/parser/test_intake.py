@@ -6,7 +6,6 @@ from __future__ import annotations
 import asyncio
 import base64
 import io
-import resource
 import tracemalloc
 from pathlib import Path
 
@@ -16,6 +15,7 @@ from docparser.documents.intake import DocumentIntake, UrlSource
 from docparser.documents.spool import remove_stale, spooled
 from docparser.errors import InvalidDocument, InvalidRequest, SpoolFull
 from docparser.settings import Settings
+from tests.support.full_disk import full_disk
 from tests.support.wait import wait_for
 
 PDF = b"%PDF-1.4 " + bytes(range(256)) * 10
@@ -110,13 +110,22 @@ def test_a_full_disk_is_named(tmp_path):
 
 def test_a_disk_that_fills_up_meanwhile_is_named(tmp_path):
     """What it did not take lies in the file's buffer, and is written once more when the file is closed."""
-    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (1024, limits[1]))
-    try:
-        with pytest.raises(SpoolFull, match="PARSER_SPOOL_DIR"), spooled(io.BytesIO(PDF), "PDF", tmp_path):
+    with full_disk(1024), pytest.raises(SpoolFull, match="PARSER_SPOOL_DIR"), spooled(io.BytesIO(PDF), "PDF", tmp_path):
+        pytest.fail("it was accepted")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_disk_that_fills_up_while_an_address_is_fetched_is_named(tmp_path):
+    class Site(UrlSource):
+        async def fetch(self, url, write):
+            await write(PDF)
+
+    async def scenario():
+        async with DocumentIntake(tmp_path, Site(Settings())).from_field("http://a/b", 0, uncounted):
             pytest.fail("it was accepted")
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+
+    with full_disk(1024), pytest.raises(SpoolFull, match="PARSER_SPOOL_DIR"):
+        asyncio.run(scenario())
     assert list(tmp_path.iterdir()) == []
 
 

@@ -13,10 +13,11 @@ from pathlib import Path
 import httpx
 import pytest
 
+from tests.support import samples
 from tests.support.parser_process import JOBS, ParserProcess
 from tests.support.paths import DATA
 from tests.support.simulated_vlm import SimulatedVlm, default_answer, image_of, prompt_of
-from tests.support.wait import WAIT_S
+from tests.support.wait import WAIT_S, wait_for
 
 HANDBOOK = DATA / "handbook.pdf"
 
@@ -71,6 +72,31 @@ def test_the_job_is_what_layout_parsing_gives(parser, options):
     assert normal(together) == normal(direct)
     assert len(lines) == 3 and {len(line["layoutParsingResults"][0]["markdown"]["images"]) for line in lines} == {1}
     assert parser.client.delete(f"{JOBS}/{job_id}?purge=true").status_code == 200
+
+
+def test_a_page_has_its_own_text_until_the_pages_are_joined(parser, vlm):
+    """Also if they never are, because the job is cancelled."""
+    white, grey = (samples.picture(color=color) for color in ("white", "grey"))
+    read = threading.Event()
+
+    def white_first(request: dict, number: int) -> str:
+        if image_of(request).convert("L").getpixel((0, 0)) < 200:
+            read.wait(WAIT_S)
+        return answer(request, number)
+
+    vlm.answer = white_first
+    options = json.dumps({"restructurePages": True, "visualize": False})
+    pages = samples.save(white, "PDF", save_all=True, append_images=[grey])
+    job = f"{JOBS}/{parser.job(pages, optionalPayload=options)}"
+    try:
+        wait_for(lambda: parser.client.get(f"{job}/pages/1").status_code == 200, what="the first page")
+        (page,) = parser.client.get(f"{job}/pages/1").json()["result"]["layoutParsingResults"]
+        assert page["markdown"]["text"] and page["prunedResult"]["parsing_res_list"]
+        parser.client.delete(job).raise_for_status()
+    finally:
+        read.set()
+    text = parser.client.get(f"{job}/result?format=md")
+    assert (text.status_code, text.headers["Document-Partial"]) == (200, "2"), text.text
 
 
 class Replacing(threading.Thread):

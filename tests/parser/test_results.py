@@ -16,7 +16,7 @@ from starlette.types import Message
 
 from docparser import errors
 from docparser.contract.answers import ModelsInUse, Note, NotedBlock
-from docparser.errors import InvalidDocument, InvalidRequest, PageTimeout, VlmUnavailable
+from docparser.errors import InvalidDocument, InvalidRequest, PageTimeout, SpoolFull, VlmUnavailable
 from docparser.http.answers import sent
 from docparser.jobs.pages import pack
 from docparser.jobs.result import Results
@@ -24,6 +24,7 @@ from docparser.jobs.storage.states import JobState, Step, StepState
 from docparser.parsing import result as results
 from docparser.parsing.result import EMPTY_ENTRY, DocumentReport, EntryStore, PageOutcome, ParseResult, merge_objects
 from docparser.worker.messages import ParsedPage
+from tests.support.full_disk import full_disk
 
 
 def parsed(
@@ -182,6 +183,15 @@ class TestStore:
         store.put(0, b"{}")
         store.put(0, b'{"a": 1}')
         assert b"".join(store.joined()) == b'{"a": 1}' and store.size == 8
+
+    def test_a_full_disk_is_named_and_closing_says_nothing_else(self, tmp_path, monkeypatch):
+        monkeypatch.setattr(results, "IN_MEMORY", 50)
+        store = EntryStore(tmp_path)
+        with full_disk(1024):
+            with pytest.raises(SpoolFull, match="cannot take the result"):
+                store.put(0, bytes(3000))
+            store.close()
+        assert not list(tmp_path.iterdir())
 
     @pytest.mark.parametrize(("first", "second"), [({}, {}), ({"a": 1}, {}), ({}, {"b": [2]}), ({"a": "}"}, {"b": 2})])
     def test_objects_are_merged(self, first, second):

@@ -34,10 +34,10 @@ class VlmProcess(Process):
         return False
 
     @contextlib.contextmanager
-    def holding(self) -> Iterator[None]:
-        """Answers wait until the body ends."""
+    def holding(self, pages: str = "") -> Iterator[None]:
+        """Answers wait until the body ends: those for `pages`, or all."""
         hold = self.folder / "hold"
-        hold.touch()
+        hold.write_text(pages)
         try:
             yield
         finally:

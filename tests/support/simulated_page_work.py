@@ -4,7 +4,7 @@
 HTTP, jobs, scheduler, worker processes and the reading of documents are real. Simulated is what Paddle does with a
 page, which takes seconds to load and is tested elsewhere. The VLM may answer with JSON: `{"text": Markdown, "blocks":
 [...], "pruned": {...}}`,
-and with `beside`, further members of the page's entry.
+and with `beside`, further members of the page's entry. Joining makes one table of all.
 
 Run in the environment `parser`: `python -m tests.support.simulated_page_work`.
 """
@@ -34,7 +34,7 @@ from docparser.vlm.client import Reply, VlmClient
 from docparser.vlm.repetition import TEXT
 from docparser.worker import process, sent_pages
 from docparser.worker.main import main as worker
-from docparser.worker.messages import CountPages, JoinClientPages, ParsedPage, ParsePage
+from docparser.worker.messages import CountPages, JoinClientPages, JoinPages, ParsedPage, ParsePage
 from tests.support.samples import PICTURE_NAME
 
 BLOCK = {"block_label": "text", "block_bbox": [10, 10, 90, 40], "block_id": 0, "block_order": 1}
@@ -54,6 +54,18 @@ def joined(request: RestructureRequest) -> list[PageEntry]:
         {"prunedResult": page, "markdown": {"text": text, "images": {}}}
         for page, text in zip(pruned, texts, strict=True)
     ]
+
+
+def joined_frozen(entries: list[dict[str, Any]]) -> list[bytes]:
+    """Of pages that were parsed with ``restructurePages``: their tables are one, in the place of the first."""
+    found = [(entry, block) for entry in entries for block in entry["prunedResult"]["parsing_res_list"]]
+    tables = [(entry, block) for entry, block in found if block["block_label"] == "table"]
+    rows = "".join(block["block_content"].removeprefix("<table>").removesuffix("</table>") for _, block in tables)
+    for place, (entry, block) in enumerate(tables):
+        now = "" if place else f"<table>{rows}</table>"
+        entry["markdown"]["text"] = entry["markdown"]["text"].replace(block["block_content"], now)
+        block["block_content"] = now
+    return [json.dumps(entry).encode() for entry in entries]
 
 
 class PageWork:
@@ -93,6 +105,8 @@ class PageWork:
         if isinstance(task, JoinClientPages):
             head, entries = sent_pages.answer(task.body, task.most, joined)
             return [json.dumps(line).encode() for line in (dataclasses.asdict(head), *entries)]
+        if isinstance(task, JoinPages):
+            return joined_frozen([json.loads(files["frozen.json"]) for files in task.frozen])
         assert isinstance(task, ParsePage)
         on_waiting()
         reply = self._ask(number, task.request_id, f"{task.request_id} page {task.index + 1}")
@@ -112,9 +126,13 @@ class PageWork:
             "markdown": {"text": said["text"], "images": {said.get("picture", f"imgs/{PICTURE_NAME}"): self._picture}},
         }
         entry |= said.get("beside", {})
+        frozen = None
+        if task.options.restructurePages:
+            frozen, entry = {"frozen.json": json.dumps(entry).encode()}, {}
         if task.options.visualize:
             entry |= {"inputImage": self._picture, "outputImages": {"layout_det_res": self._picture}}
-        return ParsedPage(json.dumps(entry).encode(), 100, 140, 0 if notes else 1, notes, {}, tokens=reply.tokens)
+        answered = 0 if notes else 1
+        return ParsedPage(json.dumps(entry).encode(), 100, 140, answered, notes, {}, frozen, tokens=reply.tokens)
 
     def _ask(self, number: int, request_id: str, prompt: str) -> Reply:
         """With the real client of the VLM, as the pipeline has it."""

@@ -5,9 +5,9 @@ It reads nothing. Its answer names the prompt and a running number, so that test
 request is kept for inspection. The real server is used in `tests/e2e`.
 
 `python -m tests.support.simulated_vlm PORT FOLDER DELAY_S` runs it as a process, so that it can be killed. Files in
-FOLDER then steer it: while there is a `hold` the answers wait, pages named in `refuse` are refused (400), those in
-`fail` are failed on (500), what `say` holds is said instead of the prompt, and `asked` gets a line for each page, which
-outlives the process.
+FOLDER then steer it: while there is a `hold` the answers for the pages that it names wait, or all, pages named in
+`refuse` are refused (400), those in `fail` are failed on (500), what `say` holds is said instead of the prompt, and
+`asked` gets a line for each page, which outlives the process.
 """
 
 from __future__ import annotations
@@ -255,15 +255,23 @@ def steered(folder: Path) -> Callable[[dict, int], str | tuple[int, str]]:
             return prompt
         with (folder / "asked").open("a") as file:
             file.write(prompt + "\n")
-        while (folder / "hold").exists():
+        page = prompt.rsplit(" ", 1)[1]
+        while (held := named_in(folder / "hold")) is not None and (not held or page in held):
             time.sleep(0.02)
         say = folder / "say"
         for name, outcome in (("refuse", (400, "not this page")), ("fail", (500, "told to fail"))):
-            if (folder / name).exists() and prompt.rsplit(" ", 1)[1] in (folder / name).read_text().split():
+            if page in (named_in(folder / name) or []):
                 return outcome
         return say.read_text() if say.exists() else prompt
 
     return answer
+
+
+def named_in(path: Path) -> list[str] | None:
+    """The pages; None where there is no such file."""
+    with contextlib.suppress(FileNotFoundError):
+        return path.read_text().split()
+    return None
 
 
 def main(port: int, folder: Path, delay_s: float) -> None:

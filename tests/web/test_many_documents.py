@@ -224,15 +224,23 @@ def test_a_folder_is_dropped_with_the_folders_in_it(site, file, tmp_path):
         ]
 
 
-def test_a_picture_is_pasted(site):
+def test_a_picture_is_pasted_unless_its_text_goes_into_a_field(site):
     page = site.open()
-    page.evaluate(
-        """async () => {
+    paste = """async ([name, words, place]) => {
         const canvas = Object.assign(document.createElement("canvas"), { width: 60, height: 40 });
         const blob = await new Promise((done) => canvas.toBlob(done));
         const clipboardData = new DataTransfer();
-        clipboardData.items.add(new File([blob], "image.png", { type: "image/png" }));
-        document.dispatchEvent(new ClipboardEvent("paste", { clipboardData, bubbles: true }));
+        clipboardData.items.add(new File([blob], name, { type: "image/png" }));
+        if (words) clipboardData.setData("text/plain", words);
+        const target = place ? document.getElementById(place) : document;
+        target.dispatchEvent(new ClipboardEvent("paste", { clipboardData, bubbles: true }));
     }"""
-    )
-    expect(page.locator("#name")).to_have_text("image.png")
+    for name, words, place in (
+        ("cells.png", "1\t2", "filter"),
+        ("picture.png", "", "filter"),
+        ("slide.png", "Wells", ""),
+        ("file.png", "Wells", "files"),
+    ):
+        page.evaluate(paste, [name, words, place])
+    expect(page.locator("#documents li")).to_have_count(3)
+    assert listed(page) == ["file.png", "slide.png", "picture.png"]

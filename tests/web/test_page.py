@@ -9,9 +9,10 @@ import os
 import re
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
-from playwright.sync_api import FileChooser, Page, expect
+from playwright.sync_api import FileChooser, Page, Route, expect
 
 from tests.web.accessibility import tab_to
 from tests.web.pages import BLOCKS, WAIT_MS, page_of
@@ -256,6 +257,8 @@ def test_arrows_scroll_what_is_wider_than_its_place_and_turn_pages_elsewhere(sit
     expect(first.locator(".picture")).not_to_have_js_property("scrollLeft", 0)
     expect(page.locator("#pagename")).to_have_text("Page 1")
     page.locator("#sheets").focus()
+    page.keyboard.press("Shift+ArrowRight")  # extends a selection
+    expect(page.locator("#pagename")).to_have_text("Page 1")
     page.keyboard.press("ArrowRight")
     expect(page.locator("#pagename")).to_have_text("Page 2")
 
@@ -276,6 +279,35 @@ def test_a_failed_page_says_why_and_is_tried_again(site, service, file):
     page.locator("#all").check()
     page.locator("#many-retry").click()  # those that have failed pages
     expect(page.locator('li[data-stage="done"]')).to_have_count(3)
+
+
+@pytest.mark.parametrize(
+    ("state", "done", "words", "said"),
+    [
+        ("failed", 0, "pages/day is used up", "This document could not be parsed."),
+        ("done", 2, "the pages could not be joined", "All pages were parsed, but their tables and headings could not"),
+    ],
+)
+def test_a_document_that_could_not_be_opened_or_joined_is_tried_again(site, service, file, state, done, words, said):
+    """The service says so once; in truth the job is done."""
+    page = site.open()
+    told: dict[str, Any] = {}
+
+    def tell(route: Route) -> None:
+        told.update(service.ended(route.request.url.split("/")[-2]))
+        pages = {"queued": 0, "running": 0, "done": done, "failed": 0}
+        wrong = told | {"state": state, "errorMsg": words, "docparser": told["docparser"] | {"pages": pages}}
+        body = f"id: 1\nevent: job\ndata: {json.dumps(wrong)}\n\n"
+        route.fulfill(body=body, content_type="text/event-stream")
+
+    page.route("**/events", tell, times=1)
+    page.set_input_files("#files", file(2))
+    expect(page.locator("#notice")).to_contain_text(said)
+    expect(page.locator("#notice .words")).to_have_text(words)
+    page.locator("#retry").click()
+    expect(page.locator("#state")).to_have_text("done, 2 pages")
+    expect(page.locator("#retry")).to_be_hidden()
+    expect(page.locator("#notice")).to_be_hidden()
 
 
 def test_download_reload_and_remove(site, file):

@@ -106,6 +106,23 @@ def test_a_page_is_turned_and_read_again(site, vlm, file):
     expect(page.locator("#state")).to_have_text("done, 1 page")
 
 
+def test_pages_have_their_own_texts_until_they_are_joined(site, vlm, file):
+    page = site.open()
+    page.locator(".options summary").click()
+    page.locator("#join").check()
+    first = page.locator('.row[data-page="1"]')
+    with vlm.holding("2"):
+        page.set_input_files("#files", file(2))
+        expect(first.locator(".prose tr")).to_have_count(2)
+        expect(first.locator(".box").first).to_be_visible()
+    expect(page.locator("#state")).to_have_text("done, 2 pages")
+    expect(first.locator(".prose tr")).to_have_count(4)
+    expect(page.locator('.row[data-page="2"] .prose tr')).to_have_count(0)
+    page.locator("#search").fill("mill")
+    page.keyboard.press("Enter")
+    expect(page.locator("#foundtext")).to_have_text("On 1 page:")
+
+
 def test_what_is_doubtful_or_failed_is_listed_and_led_to(site, service, says, file):
     says(page_of(doubtful={0: 0.4199, 2: None}))
     (service.log.parent / "refuse").write_text("2")

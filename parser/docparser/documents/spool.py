@@ -46,6 +46,12 @@ def disk_errors(of: str = "document") -> Iterator[None]:
         raise SpoolFull(f"The parser's disk cannot take the {of} ({exc.strerror}); see PARSER_SPOOL_DIR.") from None
 
 
+def close(file: BinaryIO | tempfile.SpooledTemporaryFile[bytes]) -> None:
+    """Closing writes the rest to a full disk once more, and that error would hide the first."""
+    with contextlib.suppress(OSError):
+        file.close()
+
+
 @contextlib.contextmanager
 def filled(folder: Path | None, fill: Callable[[BinaryIO], object] = lambda file: None) -> Iterator[BinaryIO]:
     """A file with what ``fill`` writes, which exists as long as the context; only this user can read it.
@@ -54,16 +60,11 @@ def filled(folder: Path | None, fill: Callable[[BinaryIO], object] = lambda file
     """
     with contextlib.ExitStack() as stack:
         with disk_errors():
-            file = cast(BinaryIO, stack.enter_context(tempfile.NamedTemporaryFile(prefix="docparser-", dir=folder)))
-            try:
-                fill(file)
-                file.flush()
-                file.seek(0)
-            except OSError:
-                # Closing writes the rest to the full disk once more, and that error would hide this one.
-                with contextlib.suppress(OSError):
-                    file.close()
-                raise
+            file = cast(BinaryIO, tempfile.NamedTemporaryFile(prefix="docparser-", dir=folder))  # noqa: SIM115
+            stack.callback(close, file)
+            fill(file)
+            file.flush()
+            file.seek(0)
         yield file
 
 

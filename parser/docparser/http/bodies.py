@@ -14,7 +14,7 @@ from typing import BinaryIO, TypeVar, cast
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from docparser.clients.shares import Shares
-from docparser.documents.spool import disk_errors
+from docparser.documents.spool import close, disk_errors
 from docparser.errors import DocumentTooLarge, TooBusy
 from docparser.settings import Settings
 
@@ -47,7 +47,8 @@ class Body:
         self._kept = contextlib.ExitStack()
         place = str(bodies.folder) if bodies.folder else None
         spool = tempfile.SpooledTemporaryFile(IN_MEMORY, prefix="docparser-", dir=place)  # noqa: SIM115
-        self.file = cast(BinaryIO, self._kept.enter_context(spool))
+        self.file = cast(BinaryIO, spool)
+        self._kept.callback(close, self.file)
 
     def __enter__(self) -> Body:
         return self

@@ -25,7 +25,7 @@ from starlette.formparsers import MultiPartException, MultiPartParser
 from docparser.contract import strict_json
 from docparser.contract.schemas import MAX_PART
 from docparser.documents.intake import DocumentIntake, Field
-from docparser.documents.spool import Document
+from docparser.documents.spool import Document, disk_errors
 from docparser.errors import DocumentTooLarge, InvalidDocument, InvalidRequest, ParserError, SpoolFull
 from docparser.http.bodies import IN_MEMORY, Body
 
@@ -47,7 +47,10 @@ class _Parser(MultiPartParser):
         # email's reader takes their square, in the event loop.
         if (part.content_disposition or b"").count(b";") > MOST_PARAMETERS:
             raise MultiPartException(f"a Content-Disposition has more than {MOST_PARAMETERS} parameters")
-        name = file_name(part.content_disposition or b"")
+        try:
+            name = file_name(part.content_disposition or b"")
+        except (TypeError, ValueError):  # what email's reader raises for odd charsets and parameters
+            raise MultiPartException("the name of a file cannot be read; send it in UTF-8") from None
         if name is not None:  # of two, the second counts
             quoted = name.replace("\\", "\\\\").replace('"', '\\"').encode("utf-8", "replace")
             part.content_disposition = (part.content_disposition or b"") + b'; filename="%b"' % quoted
@@ -78,7 +81,7 @@ def file_name(disposition: bytes) -> str | None:
         return None
     name = str(names[-1])
     if ENCODED_WORD.search(name):
-        with contextlib.suppress(LookupError, ValueError, email.errors.HeaderParseError):
+        with contextlib.suppress(LookupError, ValueError, email.errors.MessageError):
             return str(email.header.make_header(email.header.decode_header(name)))
     for charset in ("utf-8", "gbk"):
         with contextlib.suppress(UnicodeError):
@@ -101,7 +104,8 @@ async def form_of(request: Request, max_fields: int) -> AsyncIterator[FormData]:
             raise MultiPartException("its charset is not UTF-8")
         async with contextlib.aclosing(request.stream()) as stream:
             parser = _Parser(request.headers, stream, max_files=1, max_fields=max_fields, max_part_size=LONGEST_TEXT)
-            form = await parser.parse()
+            with disk_errors():
+                form = await parser.parse()
     except MultiPartException as exc:
         raise InvalidRequest(f"body: not multipart/form-data as expected ({exc.message})") from None
     try:

@@ -18,6 +18,7 @@ from typing import Any
 from docparser.parsing.result import PageOutcome
 
 NAME = re.compile(r"[A-Za-z0-9._-]{1,150}")
+PICTURES = ("inputImage", "outputImages")  # of an entry; all else is its text
 FROZEN = "frozen"  # begins the names of the files that joining needs, see page.frozen
 Address = Callable[[str], str]
 
@@ -47,10 +48,11 @@ def frozen_of(files: dict[str, bytes]) -> dict[str, bytes]:
 
 
 def repack(page: dict[str, Any], text: bytes, files: dict[str, bytes]) -> tuple[dict[str, Any], dict[str, bytes]]:
-    """The stored page with its joined ``text``; ``files`` are those that it had before."""
+    """The stored page with its joined ``text`` in place of its own; ``files`` are those that it had before."""
     entry = json.loads(text)
     new = _take_pictures(entry, page["number"])
-    return page | {"entry": page["entry"] | entry}, files | new
+    kept = {name: value for name, value in page["entry"].items() if name in PICTURES}
+    return page | {"entry": kept | entry}, files | new
 
 
 def _take_pictures(entry: dict[str, Any], number: int) -> dict[str, bytes]:

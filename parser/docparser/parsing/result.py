@@ -21,7 +21,7 @@ from docparser.contract.answers import (
     PageSize,
     Report,
 )
-from docparser.documents.spool import disk_errors
+from docparser.documents.spool import close, disk_errors
 from docparser.errors import InvalidRequest, ParserError, VlmUnavailable
 from docparser.worker.messages import ParsedPage
 
@@ -189,7 +189,7 @@ class EntryStore:
             yield self.get(index)
 
     def close(self) -> None:
-        self._file.close()
+        close(self._file)
 
 
 # Takes the place of a page that could not be parsed, so that the other pages keep theirs.

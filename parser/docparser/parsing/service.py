@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import dataclasses
 import json
 from collections.abc import Callable, Sequence
 
@@ -112,11 +113,15 @@ class ParseService:
         """One page; ``index`` counts from 0; it has waited for ``waited_s`` already. Raises ParserError for what does
         not concern this page alone.
 
-        With ``restructurePages`` the page is not finished before ``join``.
+        With ``restructurePages`` the page has its own text, which that of ``join`` replaces.
         """
         self.notes(options)
         work = self._settled(options)
-        return await self._pages.read(document, index, work, flow, request_id, waited_s=waited_s)
+        outcome = await self._pages.read(document, index, work, flow, request_id, waited_s=waited_s)
+        if (parsed := outcome.parsed) is None or parsed.frozen is None:
+            return outcome
+        (text,), _ = await self.join({index: parsed.frozen}, options, flow)
+        return dataclasses.replace(outcome, parsed=dataclasses.replace(parsed, entry=merge_objects(text, parsed.entry)))
 
     async def count_pages(self, document: Document, flow: Flow) -> int:
         """Raises InvalidDocument, DocumentTooLarge, DocumentTooSlow."""

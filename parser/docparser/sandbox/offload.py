@@ -96,6 +96,8 @@ class Offload:
                 reach = Reach(tuple(fill(source)), folder.name)
                 source.flush()
             except OSError as exc:
+                with contextlib.suppress(OSError):  # closing writes the rest to the full disk once more
+                    source.close()
                 raise _full(exc) from None
             os.lseek(source.fileno(), 0, os.SEEK_SET)
             self._pool.run(job, args, (source.fileno(), sink.fileno()), bounds, what, call, reach, aside=aside)

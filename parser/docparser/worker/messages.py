@@ -35,10 +35,10 @@ class ParsePage:
 
 @dataclasses.dataclass(frozen=True)
 class ParsedPage:
-    """``entry`` is the page's part of ``layoutParsingResults`` as JSON; with ``frozen`` (files of ``page.frozen``), it
-    has no text until all pages of the document are joined. ``width`` and ``height`` are the page's pixels;
-    ``blocks_answered`` and ``block_notes`` report the VLM's work, and so do its ``tokens``, of prompts and of texts;
-    ``seconds`` is the wall time of each stage; ``page_notes`` say what the page is like."""
+    """``entry`` is the page's part of ``layoutParsingResults`` as JSON. A page with ``frozen`` (files of
+    ``page.frozen``) comes from a worker without a text, which JoinPages gives it. ``width`` and ``height`` are
+    the page's pixels; ``blocks_answered`` and ``block_notes`` report the VLM's work, and so do its ``tokens``, of
+    prompts and of texts; ``seconds`` is the wall time of each stage; ``page_notes`` say what the page is like."""
 
     entry: bytes
     width: int

@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Short texts that name something: page ranges, ids of events, result addresses, names of files, API keys, URLs,
-secrets and pauses of callbacks."""
+"""Short texts that name something: page ranges, ids of events, result addresses, names of files in answers and forms,
+API keys, URLs, secrets and pauses of callbacks."""
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import tempfile
 from pathlib import Path
 
@@ -11,9 +13,10 @@ from starlette.requests import Request
 
 from docparser.clients import key_ring, keys
 from docparser.convert.names import disposition, is_safe_path
-from docparser.errors import InvalidJob, LinkRefused, NotReady
+from docparser.errors import InvalidJob, InvalidRequest, LinkRefused, NotReady
 from docparser.http import admission
 from docparser.http.jobs import events
+from docparser.http.strict_reading import form_of
 from docparser.jobs.callback_sender import LONGEST_S, pause, retry_after
 from docparser.jobs.links import Links
 from docparser.jobs.storage.data_folder import FolderFiles
@@ -33,15 +36,16 @@ WORDS = (
     *("1", "2-", "-", ",", "3-1", "999999", "0", "sha256:" + KEY, "sha256:", "Bearer ", "token ", "Basic YTo", "#"),
     *(" ", "\n", "http://", "https://", "a.example", ":80", "@", "[::1]", "127.0.0.1", "0x7f.1", "::ffff:10.0.0.1"),
     *("64:ff9b::1", ".pdf", "..", "CON", "x", "é", "9" * 30, "1e5", "_1"),
+    *("*=", "*0", "''", "; filename", "=?", "?B?", "?=", "utf-8", "idna", "undefined"),
 )
 SQLITE_LARGEST = 2**63 - 1
 
 
 def target(data: bytes) -> None:
     choices = Choices(data)
-    kind = choices.below(8)
+    kind = choices.below(9)
     text = choices.text(WORDS, longest=10_000)
-    (ranges, event_ids, addresses, names, key_file, key_headers, urls, callbacks)[kind](text, choices)
+    (ranges, event_ids, addresses, names, key_file, key_headers, urls, callbacks, forms)[kind](text, choices)
 
 
 def ranges(text: str, choices: Choices) -> None:
@@ -140,5 +144,21 @@ def callbacks(text: str, choices: Choices) -> None:
         raise Broken("a secret that signs is long enough")
 
 
+def forms(text: str, choices: Choices) -> None:
+    """What names the file of a form."""
+    head = b"--x\r\nContent-Disposition: form-data; name=file; filename" + text.encode("utf-8", "surrogatepass")
+
+    async def body() -> dict[str, object]:
+        return {"type": "http.request", "body": head + b"\r\n\r\n1\r\n--x--\r\n"}
+
+    async def read() -> None:
+        headers = [(b"content-type", b"multipart/form-data; boundary=x")]
+        async with form_of(Request({"type": "http", "headers": headers}, body), max_fields=5):
+            pass
+
+    with contextlib.suppress(InvalidRequest):
+        asyncio.run(read())
+
+
 def seeds() -> list[bytes]:
-    return [bytes([kind, 6]) + bytes(range(40)) for kind in range(8)]
+    return [bytes([kind, 6]) + bytes(range(40)) for kind in range(9)]

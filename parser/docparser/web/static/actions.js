@@ -25,7 +25,7 @@ export class Actions {
     await this.#each(jobs, ({ id }) => api.cancel(id));
   }
 
-  /** Reads the failed pages of documents again; what waits to be sent is sent now. */
+  /** Tries again what failed of documents; what waits to be sent is sent now. */
   async again(entries) {
     if (entries.some(heldUp)) this.#documents.resend();
     await this.#each(entries.filter(retriable), async (entry) => {

@@ -18,6 +18,7 @@ import * as welcome from "./welcome.js";
 
 const by = (id) => document.getElementById(id);
 const CAPACITY_MS = 5000;
+const TEXT_FIELD = "input:not([type=file], [type=checkbox])";
 const documents = new Documents();
 const viewer = new Viewer((file) => choose(takePage(file)), (error) => trouble(error));
 const sidebar = new Sidebar(choose);
@@ -117,7 +118,11 @@ addEventListener("drop", (event) => {
     for (const name of lost) problems.add(unreadable(name));
   }).catch(trouble);
 });
-addEventListener("paste", ({ clipboardData }) => clipboardData.files.length && take([...clipboardData.files]));
+// What is copied in a spreadsheet has a picture beside its text; in a field, its text is what is wanted.
+addEventListener("paste", ({ target, clipboardData }) => {
+  if (target.closest?.(TEXT_FIELD) && clipboardData.types.includes("text/plain")) return;
+  if (clipboardData.files.length) take([...clipboardData.files]);
+});
 // A tab that nobody sees has no stream; when it is seen again, it catches up.
 document.addEventListener("visibilitychange", () => {
   const seen = document.visibilityState === "visible";

@@ -5,6 +5,7 @@ import * as api from "./api.js";
 import { failure } from "./failures.js";
 import { say } from "./languages.js";
 import * as places from "./places.js";
+import { ended } from "./stages.js";
 
 const by = (id) => document.getElementById(id);
 const MARK = "found";
@@ -14,7 +15,7 @@ const DOUBTS = Symbol("doubts");
 
 export class Search {
   #entry = null;
-  #pages = null; // `{done, pages}`: as `api.lines`, of so many pages that are done
+  #pages = null; // `{at, pages}`: as `api.lines`, when the job was so far
   #words = ""; // as they are compared
   #asked = null;
   #go;
@@ -89,8 +90,8 @@ export class Search {
     by("foundpages").replaceChildren();
     if (!asked) return;
     try {
-      const { done } = entry.job.docparser.pages;
-      if (this.#pages?.done !== done) this.#pages = { done, pages: await api.lines(entry.id) };
+      const at = `${entry.job.docparser.pages.done} ${ended(entry)}`; // at the end pages may be joined
+      if (this.#pages?.at !== at) this.#pages = { at, pages: await api.lines(entry.id) };
     } catch (error) {
       if (entry === this.#entry) say(by("foundtext"), ...failure(error).says);
       return;

@@ -62,7 +62,7 @@ export const ended = ({ job }) => ["done", "failed"].includes(job?.state);
 /** Whether the service did not take it, so that it waits to be sent again. */
 export const heldUp = ({ upload }) => upload?.state === "waiting" && Boolean(upload.error);
 
-/** Whether its failed pages can be read again. */
+/** Whether something of it failed that can be tried again: pages, or its opening, or their joining. */
 export function retriable(document) {
-  return ended(document) && !document.job.docparser.cancelled && document.job.docparser.pages.failed > 0;
+  return ended(document) && !document.job.docparser.cancelled && Boolean(document.job.errorMsg);
 }

@@ -115,14 +115,16 @@ export class Viewer {
     return new Map(Array.from({ length: originals }, (_, index) => [index + 1, { page: index + 1, state: "queued" }]));
   }
 
-  /** What a page looks like: another word is another look. */
-  #shownAs({ state }) {
+  /** What a page looks like: what is not the same is another look. News of a page that is done is: it was joined. */
+  #shownAs(page) {
+    const { state } = page;
     const { id, upload } = this.#entry;
-    return SHOWN.has(state) ? state : [id, state, upload?.state, ended(this.#entry)].join(" ");
+    return SHOWN.has(state) ? page : [id, state, upload?.state, ended(this.#entry)].join(" ");
   }
 
   #key(event) {
-    if (!this.#entry || event.ctrlKey || event.metaKey || event.altKey || event.target.closest(OWN_ARROWS)) return;
+    if (!this.#entry || event.target.closest(OWN_ARROWS)) return;
+    if (event.ctrlKey || event.metaKey || event.altKey || event.shiftKey) return; // the last one extends a selection
     if (event.key === "ArrowLeft") this.#strip.step(-1);
     if (event.key === "ArrowRight") this.#strip.step(1);
   }
@@ -232,7 +234,10 @@ export class Viewer {
     if (upload?.error) failures.push(failure(upload.error));
     else if (job?.docparser.waitsFor) failures.push({ says: ["job.waits"], words: job.docparser.waitsFor });
     else if (job?.state === "failed" && !job.docparser.cancelled) failures.push({ says: ["job.failed"], words: job.errorMsg });
-    else if (job?.state === "done" && job.errorMsg) failures.push({ says: ["job.partly", { count: job.docparser.pages.failed }], words: job.errorMsg });
+    else if (job?.state === "done" && job.errorMsg) {
+      const count = job.docparser.pages.failed;
+      failures.push({ says: count ? ["job.partly", { count }] : ["job.apart"], words: job.errorMsg });
+    }
     const bad = failures.length || ofPage.some(({ words }) => words);
     by("notice").dataset.kind = job?.docparser.waitsFor || !bad ? "" : "bad";
     showIn(by("notice"), [...failures, ...ofPage]);

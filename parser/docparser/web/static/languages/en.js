@@ -54,7 +54,7 @@ export default {
   news: "{name}: {state}",
 
   cancel: "Cancel",
-  retry: "Try failed pages again",
+  retry: "Try again what failed",
   resend: "Send again",
   remove: "Remove",
   download: "Download",
@@ -257,6 +257,7 @@ export default {
 
   "job.failed": "This document could not be parsed.",
   "job.partly": { one: "{count} page could not be parsed.", other: "{count} pages could not be parsed." },
+  "job.apart": "All pages were parsed, but their tables and headings could not be joined.",
   "job.waits": "The service waits, and continues by itself.",
 
   // The kinds of blocks.

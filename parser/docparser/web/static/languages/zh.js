@@ -54,7 +54,7 @@ export default {
   news: "{name}：{state}",
 
   cancel: "取消",
-  retry: "重试失败的页",
+  retry: "重试失败的部分",
   resend: "重新发送",
   remove: "移除",
   download: "下载",
@@ -237,6 +237,7 @@ export default {
 
   "job.failed": "此文档无法解析。",
   "job.partly": { other: "{count} 页无法解析。" },
+  "job.apart": "所有页均已解析，但未能合并跨页的表格与标题。",
   "job.waits": "服务正在等待，恢复后会自动继续。",
 
   "label.abstract": "摘要",
