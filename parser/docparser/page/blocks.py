@@ -4,7 +4,7 @@ spotted texts, figures back in their tables.
 
 PaddleX does the last. Some of that takes the square of a text's length, in time or in memory: a table's markup of
 100 KB becomes a grid of gigabytes, and a printed page can make the VLM write such markup. So the texts leave the loop
-as plain data (``Answers``), and are put together in a child process with bounds (``worker.text_jobs``).
+as plain data (``BlockTexts``), and are put together in a child process with bounds (``worker.text_jobs``).
 """
 
 from __future__ import annotations
@@ -176,7 +176,7 @@ def _position(box: Sequence[float], boxes: list[Sequence[float]]) -> int:
 
 
 @dataclasses.dataclass(frozen=True)
-class Answers:
+class BlockTexts:
     """Plain data. ``blocks``: of each its fields of PLAIN and ``size`` (height, width); by the block's number its
     ``texts``, the ``figures`` in it and whether it stands ``inside`` a table; ``pictured``: see ``Blocks``; ``exact``:
     blocks whose texts are the page's own, in which no sign is a mark of the VLM's."""
@@ -189,15 +189,15 @@ class Answers:
     exact: frozenset[int] = frozenset()
 
     @classmethod
-    def of(cls, blocks: Blocks, texts: dict[int, str], exact: frozenset[int] = frozenset()) -> Answers:
+    def of(cls, blocks: Blocks, texts: dict[int, str], exact: frozenset[int] = frozenset()) -> BlockTexts:
         return cls(
             [_plain(block) for block in blocks.cut], texts, blocks.figures, blocks.inside, blocks.pictured, exact
         )
 
-    def part(self, numbers: list[int], texts: dict[int, str]) -> Answers:
+    def part(self, numbers: list[int], texts: dict[int, str]) -> BlockTexts:
         """Some of the blocks, with ``texts`` of theirs."""
         place = {number: at for at, number in enumerate(numbers)}
-        return Answers(
+        return BlockTexts(
             [self.blocks[number] for number in numbers],
             {place[number]: texts[number] for number in numbers if number in texts},
             {place[number]: self.figures[number] for number in numbers if number in self.figures},

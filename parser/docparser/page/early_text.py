@@ -14,7 +14,7 @@ from typing import Any
 
 from docparser.contract.schemas import OutputOptions
 from docparser.errors import ParserError
-from docparser.page.blocks import FORMULAS, Answers, Blocks
+from docparser.page.blocks import FORMULAS, BlockTexts, Blocks
 from docparser.page.paddlex_private import PaddleOCRVLBlock, PaddleOCRVLResult, markdown_of_blocks
 from docparser.page.run import Replies
 
@@ -24,11 +24,11 @@ BEFORE = "before"  # a label of our own: what stands before the part, so that Pa
 
 @dataclasses.dataclass(frozen=True)
 class PagePart:
-    """Some blocks of a page, one behind the other. ``answers`` of the part's blocks; of the figures in its tables too,
+    """Some blocks of a page, one behind the other. ``texts`` of the part's blocks; of the figures in its tables too,
     which are not written themselves. ``settings`` and ``width`` (pixels) are the page's. ``first``: no text stands
     before it."""
 
-    answers: Answers
+    texts: BlockTexts
     settings: dict[str, Any]
     width: int
     first: bool
@@ -37,7 +37,7 @@ class PagePart:
     def markdown(self) -> str:
         """The part's share of the page's Markdown, the gap before it included. Computes over what the VLM wrote, so it
         belongs into a child process."""
-        blocks = self.answers.read()[0]
+        blocks = self.texts.read()[0]
         if not self.first:
             blocks = [PaddleOCRVLBlock(BEFORE, (0, 0, 0, 0)), *blocks]
         text = markdown_of_blocks(
@@ -61,13 +61,13 @@ class EarlyText:
         """``write`` gives a part's Markdown, and raises ParserError; ``tell`` gets the text and where it begins in the
         page's Markdown, in characters."""
         self._options, self._write, self._tell = options, write, tell
-        self._page: Answers | None = None
+        self._page: BlockTexts | None = None
         self._next = 0  # the first block that is not told of
         self._told = 0  # characters
 
     def laid_out(self, blocks: Blocks, exact: frozenset[int], settings: dict[str, Any], width: int) -> None:
         self._page, self._asked, self._settings, self._width = (
-            Answers.of(blocks, {}, exact),
+            BlockTexts.of(blocks, {}, exact),
             len(blocks.questions),
             settings,
             width,

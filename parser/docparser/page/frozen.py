@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-from docparser.page.blocks import Answers, Blocks
+from docparser.page.blocks import BlockTexts, Blocks
 from docparser.page.paddlex_private import BaseResult, PaddleOCRVLBlock, PaddleOCRVLResult, construct_img_path
 from docparser.page.places import Ground
 from docparser.page.provenance import Provenance
@@ -58,15 +58,15 @@ class Page:
 
 
 def freeze(
-    found: dict[str, Any], figures: list[dict], blocks: list[dict[str, Any]], answers: Answers | None = None
+    found: dict[str, Any], figures: list[dict], blocks: list[dict[str, Any]], texts: BlockTexts | None = None
 ) -> dict[str, Any]:
     """The page as built-in types, numbers of numpy and PIL images, without Paddle. ``found``: PaddleX's fields of the
-    page but for its blocks; ``figures``: the pictures on it; ``blocks``: of ``frozen_block``. With ``answers`` these
+    page but for its blocks; ``figures``: the pictures on it; ``blocks``: of ``frozen_block``. With ``texts`` these
     have no text yet: it is read when the page is thawed."""
     plain = {field: value.json["res"] if isinstance(value, BaseResult) else value for field, value in found.items()}
     frozen = {**plain, "imgs_in_doc": figures, "blocks": blocks}
-    if answers is not None:
-        frozen["answers"] = {field.name: getattr(answers, field.name) for field in dataclasses.fields(answers)}
+    if texts is not None:
+        frozen["block_texts"] = {field.name: getattr(texts, field.name) for field in dataclasses.fields(texts)}
     return frozen
 
 
@@ -109,9 +109,9 @@ def without_pictures(frozen: dict) -> dict:
 
 def thaw(frozen: dict, index: int) -> Page:
     """The page with its text. Computes over what the VLM wrote, so it belongs into a child process."""
-    data = {key: value for key, value in frozen.items() if key not in ("answers", "blocks")}
-    if "answers" in frozen:
-        read, data["spotting_res"] = Answers(**frozen["answers"]).read()
+    data = {key: value for key, value in frozen.items() if key not in ("block_texts", "blocks")}
+    if "block_texts" in frozen:
+        read, data["spotting_res"] = BlockTexts(**frozen["block_texts"]).read()
         contents = [block.content for block in read]
     else:  # of a page that the VLM read whole
         contents = [fields["content"] for fields in frozen["blocks"]]

@@ -29,7 +29,7 @@ from docparser.contract.schemas import ParseOptions
 from docparser.errors import NotReady
 from docparser.page import own_text_step
 from docparser.page.alignment import Alignment
-from docparser.page.blocks import FORMULAS, TABLE, Answers, Blocks, apart, page_blocks
+from docparser.page.blocks import FORMULAS, TABLE, BlockTexts, Blocks, apart, page_blocks
 from docparser.page.frozen import Known, freeze, frozen_blocks
 from docparser.page.layout_model import LayoutModel, paddle_config
 from docparser.page.notes import page_notes
@@ -113,11 +113,11 @@ class PageLoop:
 
         replied = self._ask(taken, task, run)
         replies = replied.replies
-        answers = Answers.of(blocks, {number: reply.text for number, reply in replies.items()}, taken.exact)
+        texts = BlockTexts.of(blocks, {number: reply.text for number, reply in replies.items()}, taken.exact)
         known = self._known(upright, taken, replied.settled, options)
         places = {number: at for at, number in enumerate(blocks.shown)}
         return PageReading(
-            frozen=freeze(found, figures, frozen_blocks(blocks, known), answers),
+            frozen=freeze(found, figures, frozen_blocks(blocks, known), texts),
             block_notes=_block_notes(places, replies),
             page_notes=[
                 *_page_notes(upright, boxes, blocks, replies, cut=settings["use_layout_detection"]),

@@ -34,7 +34,7 @@ class Page:
     """A page from its layout on; the answers come in the order of ``order``, by the number of the question."""
 
     def __init__(self, boxes: list[Box], replies: dict[int, Reply], order: Any, answer: OutputOptions, **said: Any):
-        from docparser.page.blocks import Answers, page_blocks
+        from docparser.page.blocks import BlockTexts, page_blocks
         from docparser.page.early_text import EarlyText
         from docparser.page.frozen import Known, freeze, frozen_blocks
         from docparser.page.paddlex_private import gather_imgs
@@ -71,7 +71,7 @@ class Page:
         for at in order(len(asked)):
             there[asked[at]] = self.asked[at]
             early.answered(there)
-        answers = Answers.of(blocks, {number: reply.text for number, reply in there.items()})
+        answers = BlockTexts.of(blocks, {number: reply.text for number, reply in there.items()})
         data = {"page_count": None, "width": 800, "height": 1000, "doc_preprocessor_res": None, "layout_det_res": None}
         self._frozen = freeze(
             {**data, "model_settings": settings}, figures, frozen_blocks(blocks, defaultdict(Known)), answers

@@ -37,7 +37,7 @@ def test_a_page_comes_back_as_it_was():
         "boxes": [{"score": np.float32(0.1), "coordinate": [np.float64(1.5), 2.25, 1e-320]}],
         "blocks": [{"image": {"path": "imgs/a.jpg", "img": picture}, "polygon_points": np.eye(2), "group_id": None}],
         "imgs_in_doc": [{"path": "imgs/a.jpg", "img": picture, "coordinate": (1, 2)}],
-        "answers": {"texts": {0: "a\ud800", 7: "«ü»"}, "inside": frozenset({3, 1}), "figures": {2: {"[F1]": "p"}}},
+        "block_texts": {"texts": {0: "a\ud800", 7: "«ü»"}, "inside": frozenset({3, 1}), "figures": {2: {"[F1]": "p"}}},
         "odd": {"$picture": 0, "plain": True},
     }
     files = stored(page)
