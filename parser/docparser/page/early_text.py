@@ -14,7 +14,7 @@ from typing import Any
 
 from docparser.contract.schemas import OutputOptions
 from docparser.errors import ParserError
-from docparser.page.blocks import FORMULAS, BlockTexts, Blocks
+from docparser.page.blocks import FORMULAS, Blocks, BlockTexts
 from docparser.page.paddlex_private import PaddleOCRVLBlock, PaddleOCRVLResult, markdown_of_blocks
 from docparser.page.run import Replies
 

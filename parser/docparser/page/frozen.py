@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-from docparser.page.blocks import BlockTexts, Blocks
+from docparser.page.blocks import Blocks, BlockTexts
 from docparser.page.paddlex_private import BaseResult, PaddleOCRVLBlock, PaddleOCRVLResult, construct_img_path
 from docparser.page.places import Ground
 from docparser.page.provenance import Provenance

@@ -29,7 +29,7 @@ from docparser.contract.schemas import ParseOptions
 from docparser.errors import NotReady
 from docparser.page import own_text_step
 from docparser.page.alignment import Alignment
-from docparser.page.blocks import FORMULAS, TABLE, BlockTexts, Blocks, apart, page_blocks
+from docparser.page.blocks import FORMULAS, TABLE, Blocks, BlockTexts, apart, page_blocks
 from docparser.page.frozen import Known, freeze, frozen_blocks
 from docparser.page.layout_model import LayoutModel, paddle_config
 from docparser.page.notes import page_notes
