@@ -344,7 +344,7 @@ class TestPage:
     def test_a_page_of_a_job_that_joins_them_has_its_own_text(self, scheduler: Scheduler, document: Document):
         outcome = run(service(scheduler).page(document, 2, ParseOptions(**ASKED), Flow("one")))
         assert json.loads(outcome.parsed.entry) == {"text": 1, "page": 2}
-        assert outcome.parsed.frozen == {"page.json": b"2"} and scheduler.tasks[1].frozen == [{"page.json": b"2"}]
+        assert outcome.parsed.frozen == {"page.json": b"2"} and scheduler.tasks[1].frozen == {2: {"page.json": b"2"}}
 
 
 def test_small_print_has_no_other_word():

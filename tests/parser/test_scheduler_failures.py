@@ -110,7 +110,7 @@ async def test_a_page_that_waits_too_long_is_given_up_and_its_worker_goes_on():
 async def test_joining_pages_and_opening_a_document_take_the_time_that_their_own_bounds_give_them():
     bench, flow = Bench(page_timeout_s=900), Flow()
     opening = bench.submit("a", flow, CountPages)
-    joining = asyncio.ensure_future(bench.scheduler.submit(JoinPages([], ParseOptions()), flow))
+    joining = asyncio.ensure_future(bench.scheduler.submit(JoinPages({}, ParseOptions()), flow))
     await asyncio.sleep(0)
     for task in (opening, joining):
         bench.want()

@@ -106,7 +106,7 @@ class PageWork:
             head, entries = sent_pages.answer(task.body, task.most, joined)
             return [json.dumps(line).encode() for line in (dataclasses.asdict(head), *entries)]
         if isinstance(task, JoinPages):
-            return joined_frozen([json.loads(files["frozen.json"]) for files in task.frozen])
+            return joined_frozen([json.loads(files["frozen.json"]) for files in task.frozen.values()])
         assert isinstance(task, ParsePage)
         on_waiting()
         reply = self._ask(number, task.request_id, f"{task.request_id} page {task.index + 1}")
