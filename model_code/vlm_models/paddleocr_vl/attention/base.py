@@ -34,12 +34,9 @@ class PackedAttention(ABC):
             lengths: patches of each image, known on the host; nothing may be read back from the device.
         """
 
-    def attend(self, query: Tensor, key: Tensor, value: Tensor, plan: Any) -> Tensor:
-        """softmax(q k^T / sqrt(D)) v per image; all [T, H, D], same dtype; the result is contiguous."""
-        raise NotImplementedError(f"{self.name} attends and turns in one: attend_rotated")
-
+    @abstractmethod
     def attend_rotated(self, qkv: Tensor, cos: Tensor, sin: Tensor, plan: Any) -> Tensor:
-        """What the tower calls: :meth:`attend` of turned queries and keys.
+        """softmax(q k^T / sqrt(D)) v per image, of queries and keys that are turned first.
 
         Args:
             qkv: [T, 3H, D] contiguous; queries, keys and values beside each other.
@@ -48,11 +45,6 @@ class PackedAttention(ABC):
         Returns:
             [T, H, D], contiguous.
         """
-        heads = qkv.shape[1] // 3
-        # One rotation for both.
-        turned = self.rotate(qkv[:, : 2 * heads], cos, sin)
-        query, key = turned.split(heads, dim=1)
-        return self.attend(query, key, qkv[:, 2 * heads :], plan)
 
     def rotate(self, heads: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
         """Rotary embedding in half-split form, computed in float32.
@@ -70,3 +62,18 @@ class PackedAttention(ABC):
         rotated[..., :half].addcmul_(values[..., half:], sin[..., half:], value=-1)
         rotated[..., half:].addcmul_(values[..., :half], sin[..., :half])
         return rotated.to(heads.dtype)
+
+
+class RotationFirst(PackedAttention):
+    """Turns queries and keys in a step of its own, and then attends."""
+
+    @abstractmethod
+    def attend(self, query: Tensor, key: Tensor, value: Tensor, plan: Any) -> Tensor:
+        """softmax(q k^T / sqrt(D)) v per image; all [T, H, D], same dtype; the result is contiguous."""
+
+    def attend_rotated(self, qkv: Tensor, cos: Tensor, sin: Tensor, plan: Any) -> Tensor:
+        heads = qkv.shape[1] // 3
+        # One rotation for both.
+        turned = self.rotate(qkv[:, : 2 * heads], cos, sin)
+        query, key = turned.split(heads, dim=1)
+        return self.attend(query, key, qkv[:, 2 * heads :], plan)

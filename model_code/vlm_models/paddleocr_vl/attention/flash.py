@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .base import PackedAttention
+from .base import RotationFirst
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,7 @@ class FlashPlan:
     longest: int
 
 
-class FlashAttention(PackedAttention):
+class FlashAttention(RotationFirst):
     """One launch for all images of a pass; interface of ``vllm.vllm_flash_attn.flash_attn_varlen_func``."""
 
     name = "flash"

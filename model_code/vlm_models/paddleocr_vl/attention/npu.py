@@ -16,7 +16,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from .base import PackedAttention
+from .base import RotationFirst
 
 # ATB on a 310P wants as many rows as a whole number of tiles (restrictions of SelfAttentionOperation, PA_ENCODER).
 TILE = 16
@@ -25,7 +25,7 @@ TILE = 16
 KERNEL_HEAD_DIM = 128
 
 
-class NpuAttention(PackedAttention):
+class NpuAttention(RotationFirst):
     """What the two calls share."""
 
     @classmethod

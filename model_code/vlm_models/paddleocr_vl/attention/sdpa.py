@@ -9,13 +9,13 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from .base import PackedAttention
+from .base import RotationFirst
 
 # (first patch, images, patches of each)
 Run = tuple[int, int, int]
 
 
-class SdpaAttention(PackedAttention):
+class SdpaAttention(RotationFirst):
     """It takes no packed lengths: neighbours of one length share a call, others get one each."""
 
     name = "sdpa"
