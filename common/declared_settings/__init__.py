@@ -83,6 +83,12 @@ def text(env: Mapping[str, str], name: str) -> str:
     return value
 
 
+def unchecked(env: Mapping[str, str], name: str) -> str:
+    """The text of a setting, the parser's too, for those who say themselves what is wrong with it."""
+    default: str = DECLARED[name].default if name in DECLARED else _schemas()[name].get("default", "")
+    return env.get(name) or default
+
+
 def check(env: Mapping[str, str], name: str) -> None:
     """Raises WrongValue for a value that every reader of the setting would refuse."""
     if name in DECLARED:

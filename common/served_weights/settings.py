@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from declared_settings import choice
+from declared_settings import choice, text
 
 from .catalog import DEFAULT_FILE, Catalog
 
@@ -32,7 +32,7 @@ class WeightSettings:
         """
         layout = env.get("LAYOUT_MODEL_DIR")
         return cls(
-            models_dir=(REPOSITORY / (env.get("MODELS_DIR") or "models")).resolve(),
+            models_dir=(REPOSITORY / text(env, "MODELS_DIR")).resolve(),
             hardware=choice(env, "HARDWARE"),
             vlm_model=env.get("VLM_MODEL") or None,
             layout_model_dir=REPOSITORY / layout if layout else None,

@@ -31,7 +31,7 @@ LINK_BREAKING = re.compile(r"[^\w./~-]")
 
 def address(values: Mapping[str, str]) -> str:
     """Where this machine reaches the parser that these settings start, in a container or without. Raises UsageError."""
-    host = reachable(values.get("PARSER_BIND") or "127.0.0.1")
+    host = reachable(declared_settings.unchecked(values, "PARSER_BIND"))
     return f"http://{host}:{declared_settings.port(values, 'PARSER_PORT')}"
 
 

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import atlas
+import declared_settings
 import npu_smi
 import ranges
 from container import replicas
@@ -88,7 +89,7 @@ def chosen(text: str, which: int, available: Sequence[int]) -> list[int]:
 def check(env: Mapping[str, str], available: Sequence[int], devices: Path = Path("/dev")) -> None:
     """Raises UsageError for lists in VLM_CORES that lack a die, or name cores that the container may not use. Here
     VLM_REPLICAS is what `replicas.count` has found."""
-    if (mode := env.get("VLM_CORES") or "auto") not in ("auto", "none"):
+    if (mode := declared_settings.unchecked(env, "VLM_CORES")) not in ("auto", "none"):
         for place in range(replicas.places(env)):
             chosen(mode, list_of(env, place, devices), available)
 
@@ -104,7 +105,7 @@ def of_replica(
 
     Raises UsageError.
     """
-    mode = env.get("VLM_CORES") or "auto"
+    mode = declared_settings.unchecked(env, "VLM_CORES")
     total, place = replicas.places(env), replicas.place(env, index)
     if mode == "none":
         return sorted(available), "VLM_CORES=none"

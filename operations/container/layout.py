@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from container import supervisord
-from declared_settings import flag
+from declared_settings import flag, port, unchecked
 from health_probe import probe
 
 TIMEOUT_SECONDS = 10
@@ -23,7 +23,7 @@ ABSENT = "no layout server in this container: LAYOUT_SERVER is not 1"
 
 def url(env: Mapping[str, str]) -> str:
     """The layout server's address inside the container, "" without one."""
-    return f"http://127.0.0.1:{env.get('LAYOUT_PORT') or 8001}" if flag(env, "LAYOUT_SERVER") else ""
+    return f"http://127.0.0.1:{port(env, 'LAYOUT_PORT')}" if flag(env, "LAYOUT_SERVER") else ""
 
 
 def describe(env: Mapping[str, str]) -> dict[str, Any] | None:
@@ -41,7 +41,7 @@ def describe(env: Mapping[str, str]) -> dict[str, Any] | None:
     return {
         "up": bool(told),
         "ended": not told and supervisord.stays_away(env, "layout").exists(),
-        "device": told.get("device") or env.get("LAYOUT_DEVICE") or "cpu",
+        "device": told.get("device") or unchecked(env, "LAYOUT_DEVICE"),
         "batch": told.get("batch"),
         "waiting": int(float(waiting[1])) if waiting else None,
         "detail": "" if told else health.detail[:200],

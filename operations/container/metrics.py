@@ -20,6 +20,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.samples import Sample
 
 import cgroup
+import declared_settings
 from container import replicas
 from health_probe import OPENER
 
@@ -95,7 +96,7 @@ class Pods:
     """
 
     def collect(self) -> Iterator[Metric]:
-        port = os.environ.get("VLM_PORT") or 8000
+        port = declared_settings.port(os.environ, "VLM_PORT")
         urls = [f"http://{address}:{port}" for address in pod_addresses(os.environ["VLM_PODS"])]
         with ThreadPoolExecutor(max(1, len(urls))) as threads:
             pages = list(threads.map(fetch, urls))

@@ -59,7 +59,7 @@ def port(env: Mapping[str, str], index: int) -> int:
     """A replica's port: counted from VLM_REPLICA_PORT behind the balancer, VLM_PORT itself without one."""
     if base := env.get("VLM_REPLICA_PORT"):
         return int(base) + index
-    return int(env.get("VLM_PORT") or 8000)
+    return declared_settings.port(env, "VLM_PORT")
 
 
 def urls(env: Mapping[str, str]) -> list[str]:

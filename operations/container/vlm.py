@@ -17,7 +17,7 @@ from typing import Any
 import atlas
 import npu_smi
 from container import cores, replicas, status, supervisord
-from declared_settings import flag, refuse_mistakes
+from declared_settings import DECLARED, flag, refuse_mistakes
 from tool_errors import DeviceError, ToolError, with_place
 
 FILES = ("vlm", "balancer", "guard")
@@ -25,7 +25,7 @@ PROGRAMS = ("vlm", "balancer", "metrics", "watchdog", "guard")
 LAYOUT = ("layout",)  # where LAYOUT_SERVER is 1
 DEFAULTS = {
     "VLM_HOST": "0.0.0.0",
-    "VLM_PORT": "8000",
+    "VLM_PORT": DECLARED["VLM_PORT"].default,
     "VLM_REPLICA_PORT": "8100",
     "LAYOUT_HOST": "0.0.0.0",
     "METRICS_PORT": "8099",

@@ -8,6 +8,7 @@ import dataclasses
 import json
 from typing import Any
 
+import declared_settings
 from batch.arguments import chosen_formats, request_options
 from bundle.paths import VALUES
 from bundle.ports import reachable
@@ -128,8 +129,8 @@ def parse(words: list[str] | None = None) -> Options:
         if not url.startswith(("http://", "https://")):
             parser.error(f"--vlm-url {url}: expected a VLM server's API root like http://127.0.0.1:8000/v1")
     if not vlms and not chosen.engines:
-        host = reachable(VALUES.get("VLM_HOST") or "127.0.0.1")
-        own = VALUES.get("VLM_URL") or f"http://{host}:{VALUES.get('VLM_PORT') or '8000'}/v1"
+        host, port = (declared_settings.text(VALUES, name) for name in ("VLM_HOST", "VLM_PORT"))
+        own = VALUES.get("VLM_URL") or f"http://{reachable(host)}:{port}/v1"
         further = (VALUES.get("VLM_FURTHER_URLS") or "").split(",")
         vlms = (own, *(url.strip() for url in further if url.strip()))
     formats = chosen_formats(parser, chosen.formats, FORMATS) or ("json",)

@@ -19,9 +19,9 @@ from typing import Any, TextIO
 import ray
 import ray.exceptions
 
-from bundle.paths import RUN_DIR, VALUES, folder
+from bundle.paths import ROOT, RUN_DIR, VALUES
 from bundle.progress import plural
-from declared_settings import refuse_mistakes
+from declared_settings import refuse_mistakes, text
 from docparser.errors import ParserError, StorageUnavailable
 from docparser.models.readiness import Readiness
 from docparser.models.served_model import ServedModel
@@ -107,8 +107,8 @@ def _settings() -> dict[str, str]:
     """
     passed = {name: value for name, value in VALUES.items() if name in PASSED_ON and value}
     refuse_mistakes(passed)
-    own = {"MODELS_DIR": str(folder("MODELS_DIR", "models")), "HARDWARE": os.environ.get("HARDWARE") or "cpu"}
-    return {**passed, **own}
+    models = (ROOT / text(VALUES, "MODELS_DIR")).resolve()
+    return {**passed, "MODELS_DIR": str(models), "HARDWARE": os.environ.get("HARDWARE") or "cpu"}
 
 
 def _job(options: Options, source: Storage, out: Storage, settings: dict[str, str], urls: tuple[str, ...]) -> Job:

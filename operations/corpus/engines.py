@@ -20,7 +20,7 @@ import ray.util
 
 import declared_settings
 import stacks
-from bundle.paths import ENVS_DIR, RUN_DIR, VALUES, folder
+from bundle.paths import ENVS_DIR, ROOT, RUN_DIR, VALUES
 from declared_settings.services import HARDWARE_AND_WEIGHTS, VLM_SERVER
 from health_probe import probe
 from tool_errors import EnvironmentSetupError, ServiceError, UsageError
@@ -40,8 +40,8 @@ def settings() -> dict[str, str]:
     machine may be of another kind. Raises UsageError for a value that no server would take."""
     passed = {name: value for name, value in VALUES.items() if name in PASSED_ON and value}
     declared_settings.refuse_mistakes(passed)
-    own = {"HARDWARE": "ascend", "MODELS_DIR": str(folder("MODELS_DIR", "models"))}
-    return {**passed, **own}
+    models = (ROOT / declared_settings.text(VALUES, "MODELS_DIR")).resolve()
+    return {**passed, "HARDWARE": "ascend", "MODELS_DIR": str(models)}
 
 
 class Engine:

@@ -33,7 +33,7 @@ PAUSE_SECONDS = 2.0
 
 def chosen(values: Mapping[str, str]) -> str:
     """The name of the fragment that compose takes with these settings."""
-    return values.get("NPU_IDS") or values.get("ATLAS") or atlas.DEFAULT.key
+    return values.get("NPU_IDS") or declared_settings.text(values, "ATLAS")
 
 
 def parse_ids(text: str) -> list[int]:

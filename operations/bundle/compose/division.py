@@ -127,7 +127,7 @@ def check(halves: Mapping[str, Sequence[int]], values: Mapping[str, str]) -> Non
 def cores_of_next(halves: Mapping[str, Sequence[int]], values: Mapping[str, str]) -> str | None:
     """VLM_CORES of vlm-next: .env has a list for each die of both containers, and `vlm` reads the first ones. An empty
     text where lists lack, None where .env has no lists."""
-    lists = (values.get("VLM_CORES") or "auto").split(";")
+    lists = declared_settings.unchecked(values, "VLM_CORES").split(";")
     if lists[0] in ("auto", "none"):
         return None
     begin = len(halves[NOW])

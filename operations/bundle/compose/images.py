@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import declared_settings
 from bundle_version import VERSION
 
 PARSER = f"paddleocr-vl/parser:{VERSION}"
@@ -13,7 +14,7 @@ PARSER = f"paddleocr-vl/parser:{VERSION}"
 
 def hardware(values: Mapping[str, str]) -> str:
     """HARDWARE as compose reads it: whose images are built, and so saved. The machine that builds need not have it."""
-    return values.get("HARDWARE") or "ascend"
+    return declared_settings.text(values, "HARDWARE")
 
 
 def vlm(key: str, stack: str) -> str:

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import PurePath
 
+import declared_settings
 from bundle.paths import ROOT
 
 MODELS = PurePath("/models")
@@ -15,7 +16,7 @@ INSIDE = ("MODELS_CONFIG", "LAYOUT_MODEL_DIR")
 
 def on_host(values: Mapping[str, str]) -> dict[str, str]:
     """The settings with paths below /models as they are here. Other paths stay: they are in an image, if anywhere."""
-    models = ROOT / (values.get("MODELS_DIR") or "models")
+    models = ROOT / declared_settings.text(values, "MODELS_DIR")
     return {
         **values,
         **{

@@ -31,7 +31,7 @@ class LocalSettings:
         """From .env and the environment (`bundle.paths.VALUES`); raises UsageError for a value that cannot be used, or
         an unknown name."""
         declared_settings.refuse_unknown(said)
-        vlm_host = said.get("VLM_HOST") or "127.0.0.1"
+        vlm_host = declared_settings.text(said, "VLM_HOST")
         vlm_port, parser_port = (declared_settings.port(said, name) for name in ("VLM_PORT", "PARSER_PORT"))
         layout = layout_server(said)
         # The locks of local mode are those of the CPU build, whatever .env says for compose. What a CPU refuses is not
@@ -46,11 +46,11 @@ class LocalSettings:
             "SETTINGS_PLACE": ".env of the checkout, or the environment of run_demo.sh",
             "VLM_HOST": vlm_host,
             "VLM_PORT": str(vlm_port),
-            "PARSER_BIND": said.get("PARSER_BIND") or "127.0.0.1",
+            "PARSER_BIND": declared_settings.unchecked(said, "PARSER_BIND"),
             "PARSER_PORT": str(parser_port),
             "VLM_URL": said.get("VLM_URL") or f"http://{reachable(vlm_host)}:{vlm_port}/v1",
             "READY_TIMEOUT": str(declared_settings.whole(said, "READY_TIMEOUT")),
-            "MODELS_DIR": str((ROOT / (said.get("MODELS_DIR") or "models")).resolve()),
+            "MODELS_DIR": str((ROOT / declared_settings.text(said, "MODELS_DIR")).resolve()),
             "ENVS_DIR": str(ENVS_DIR),
             "OPERATIONS_PYTHON": str(ENVS_DIR / "tools/bin/python"),
             "RUN_DIR": str(RUN_DIR),

@@ -11,8 +11,7 @@ import tarfile
 import tempfile
 from pathlib import Path
 
-import atlas
-import stacks
+import declared_settings
 from bundle import origin, signature
 from bundle.compose.images import hardware
 from bundle.offline import bills, contents
@@ -27,9 +26,9 @@ from tool_errors import ROOM, ToolError
 
 def made_for(weights: bool) -> dict[str, str]:
     """The settings by which a node takes these images, and no others, and the `weights` that travel with them."""
-    own = {"HARDWARE": hardware(VALUES), "STACK": VALUES.get("STACK") or stacks.DEFAULT.key}
+    own = {"HARDWARE": hardware(VALUES), "STACK": declared_settings.text(VALUES, "STACK")}
     if own["HARDWARE"] == "ascend":
-        own["ATLAS"] = VALUES.get("ATLAS") or atlas.DEFAULT.key
+        own["ATLAS"] = declared_settings.text(VALUES, "ATLAS")
     return {**own, "VLM_MODEL": VALUES["VLM_MODEL"]} if weights and VALUES.get("VLM_MODEL") else own
 
 

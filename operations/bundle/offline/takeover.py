@@ -8,6 +8,7 @@ import shutil
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
+import declared_settings
 from bundle import envfile, files
 from bundle.progress import say
 from tool_errors import UsageError
@@ -47,7 +48,7 @@ def take_over(old: Path, new: Path, archive: Iterable[str]) -> None:
             shutil.copy2(old / path, part)
         say(f"{path} as in {old}")
     values = envfile.merged(new / ".env")
-    named = Path(values.get("MODELS_DIR") or "models").expanduser()
+    named = Path(declared_settings.text(values, "MODELS_DIR")).expanduser()
     models = old / named
     if named.is_absolute():
         say(f"weights stay in {models} (MODELS_DIR)")
