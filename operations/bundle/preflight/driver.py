@@ -8,7 +8,6 @@ import re
 import stat
 from collections.abc import Iterator
 
-import atlas
 import declared_settings
 import npu_smi
 import stacks
@@ -114,7 +113,7 @@ def older_driver(machine: Machine, found: str, stack: stacks.Stack) -> Finding:
     if stack == stacks.DEFAULT:
         return Finding("WARN", "driver", found, needed, f"{remedy} if containers do not find devices")
     with contextlib.suppress(UsageError):  # the default stack does not serve every product
-        atlas.named(machine.setting("ATLAS", "")).on(stacks.DEFAULT.key)
+        machine.product.on(stacks.DEFAULT.key)
         remedy += f", or set STACK={stacks.DEFAULT.key} in .env"
     return Finding("FAIL", "driver", found, f"{needed} (STACK={stack.key})", remedy)
 

@@ -16,8 +16,6 @@ from bundle.offline.contents import MANIFEST, PLUGIN
 from bundle.paths import ROOT
 from bundle.preflight.machine import GIB, Finding, Machine, dotted, passed
 
-# PARSER_JOB_KEEP_GIB where it is unset.
-JOBS = "50"
 # Before 20.10.10 its default seccomp profile fails clone3, by which a glibc of 2.34 makes threads (moby#42681); before
 # 20.10.18 it hides Landlock from containers (moby#43991), by which decoders are isolated.
 ENGINE, BUILDKIT_ENGINE = (20, 10, 18), (23, 0)
@@ -93,7 +91,7 @@ def security(machine: Machine, info: dict[str, Any]) -> Iterator[Finding]:
     for option, (said, remedy) in USERS.items() if machine.hardware == "ascend" else ():
         if option in options:
             yield Finding("FAIL", "security", said, "the node's groups in containers: dies belong to one", remedy)
-    models = ROOT / machine.setting("MODELS_DIR", "models")
+    models = ROOT / machine.setting("MODELS_DIR")
     # The types that containers may read begin alike: container_file_t, container_ro_file_t.
     if "selinux" in options and "container_" not in (machine.run("stat", "--format", "%C", str(models)) or ""):
         more = "; setsebool -P container_use_devices on, for the dies" if machine.hardware == "ascend" else ""
@@ -118,7 +116,7 @@ def disks(machine: Machine, info: dict[str, Any]) -> Iterator[Finding]:
     stored = containerd_root(machine)
     remedy = f"{prune} move containerd's root (root in {CONTAINERD_SETTINGS}): Docker keeps the images there"
     yield room(machine, "disk", stored, needed, reason, remedy)
-    keep = machine.setting("PARSER_JOB_KEEP_GIB", JOBS)
+    keep = machine.setting("PARSER_JOB_KEEP_GIB")
     if re.fullmatch(r"\d+(\.\d+)?", keep) and not machine.same_disk(stored, data):
         reason = f"{keep} GiB for jobs and results (PARSER_JOB_KEEP_GIB)"
         yield room(machine, "disk of jobs", data, float(keep), reason, f"a smaller PARSER_JOB_KEEP_GIB, or {move}")
@@ -154,11 +152,14 @@ def check_compose(machine: Machine) -> Iterator[Finding]:
     yield at_least(OLDEST_COMPOSE, found, "Compose", absent, put)
 
 
+def vlm_image(machine: Machine) -> str:
+    return images.vlm(machine.setting("ATLAS") if machine.hardware == "ascend" else "cpu", machine.stack)
+
+
 def builds_here(machine: Machine) -> bool:
     """Tell whether images are missing that are built in this folder: it is no archive, or one that carries what a build
     needs and not the images."""
-    key = machine.setting("ATLAS", atlas.DEFAULT.key) if machine.hardware == "ascend" else "cpu"
-    if all(labels_of(machine, name) is not None for name in (images.PARSER, images.vlm(key, machine.stack))):
+    if all(labels_of(machine, name) is not None for name in (images.PARSER, vlm_image(machine))):
         return False
     try:
         return bool(json.loads((ROOT / MANIFEST).read_text(encoding="utf-8"))["builds"])
@@ -181,7 +182,7 @@ def check_buildx(machine: Machine) -> Iterator[Finding]:
     )
     asks = [
         *(["files outside this folder, which the build's secrets are"] if found >= BUILDX_ASKS_FOR_FILES else []),
-        *(["BUILD_NETWORK=host"] if machine.setting("BUILD_NETWORK", "") == "host" else []),
+        *(["BUILD_NETWORK=host"] if machine.setting("BUILD_NETWORK") == "host" else []),
     ]
     if found < BUILDX:
         yield Finding("FAIL", "buildx", f"buildx {dotted(found)}" if found else "buildx is missing", needed, update)
@@ -217,12 +218,9 @@ def check_image(machine: Machine) -> Iterator[Finding]:
 
     What ATLAS says is compared with the dies in `npu.check_dies`, which also names a setting that is none.
     """
-    stack, key = machine.stack, "cpu"
-    if machine.hardware == "ascend":
-        key = machine.setting("ATLAS", atlas.DEFAULT.key)
-        if key not in atlas.KEYS:
-            return
-    image = images.vlm(key, stack)
+    if machine.hardware == "ascend" and machine.setting("ATLAS") not in atlas.KEYS:
+        return
+    image, stack = vlm_image(machine), machine.stack
     labels = labels_of(machine, image)
     if labels is None:
         yield missing("image", image)
@@ -243,12 +241,12 @@ def check_image(machine: Machine) -> Iterator[Finding]:
             f"HARDWARE {machine.hardware} and STACK {stack}, as .env says",
             "restore .env as it was for that image, or docker compose build vlm",
         )
-    elif machine.hardware == "ascend" and soc not in atlas.named(key).socs:
+    elif machine.hardware == "ascend" and soc not in machine.product.socs:
         yield Finding(
             "FAIL",
             "image",
             f"{image} was built for {soc or 'no chip that it names'}",
-            f"an image for {atlas.named(key).title}, like {atlas.named(key).soc}",
+            f"an image for {machine.product.title}, like {machine.product.soc}",
             "docker compose build vlm",
         )
     else:

@@ -52,13 +52,13 @@ def refused_together(machine: Machine) -> Iterator[tuple[str, str]]:
         yield str(error), "arguments of `vllm serve`, quoted as in a shell, none that the bundle decides itself"
     try:
         if machine.hardware == "ascend":
-            yield from refused_on_dies(values, stack, atlas.named(machine.setting("ATLAS", "")))
+            yield from refused_on_dies(values, stack, machine.product)
             places = min(npu.dies_and_asked(machine))
         else:
             places = declared_settings.whole(values, "VLM_REPLICAS")
     except UsageError:
         return  # `check_settings` and `check_dies` say so
-    lists = (values.get("VLM_CORES") or "auto").split(";")
+    lists = declared_settings.unchecked(values, "VLM_CORES").split(";")
     if lists[0] not in ("auto", "none") and len(lists) < places:
         yield (
             f"VLM_CORES has {len(lists)} of {places} lists",
@@ -71,7 +71,7 @@ def refused_on_dies(
 ) -> Iterator[tuple[str, str]]:
     """As `refused_together`, what only a die makes wrong."""
     mode = values.get("VLM_GRAPH_MODE") or "none"
-    if (precision := values.get("VLM_PRECISION") or "auto") != "auto":
+    if (precision := declared_settings.text(values, "VLM_PRECISION")) != "auto":
         yield f"VLM_PRECISION is {precision}, and dies compute in {product.dtype}", "an empty VLM_PRECISION"
     if mode != "none" and values.get("VLM_ENFORCE_EAGER") == "1":
         yield f"VLM_GRAPH_MODE is {mode}, and VLM_ENFORCE_EAGER is 1", "one of them empty"

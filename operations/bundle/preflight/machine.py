@@ -11,9 +11,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import atlas
+import declared_settings
 import isolation
 import npu_smi
-import stacks
 from bundle import ports
 from bundle.compose.images import hardware
 from bundle.paths import ROOT
@@ -64,12 +65,17 @@ class Machine:
 
     @property
     def stack(self) -> str:
-        """STACK, the default one if it is unset; host.check_settings says whether there is one."""
-        return self.values.get("STACK") or stacks.DEFAULT.key
+        """STACK; host.check_settings says whether there is one."""
+        return self.setting("STACK")
 
-    def setting(self, name: str, default: str) -> str:
-        """A setting of .env; an empty one counts as unset, as compose counts it."""
-        return self.values.get(name) or default
+    @property
+    def product(self) -> atlas.Product:
+        """What ATLAS names. Raises UsageError; npu.check_dies says it."""
+        return atlas.named(self.setting("ATLAS"))
+
+    def setting(self, name: str) -> str:
+        """A setting of .env, or its default; an empty one counts as unset, as compose counts it."""
+        return declared_settings.unchecked(self.values, name)
 
     def path(self, absolute: str) -> Path:
         return self.root / absolute.lstrip("/")
@@ -125,7 +131,7 @@ class Machine:
 
     def memory_limit(self, name: str) -> float:
         """Of a container, in GiB: VLM_MEM_LIMIT or PARSER_MEM_LIMIT; 0 for what is no size."""
-        return gibibytes(self.setting(name, MEMORY_LIMITS[self.hardware][name])) or 0
+        return gibibytes(self.setting(name) or MEMORY_LIMITS[self.hardware][name]) or 0
 
     def port_trouble(self, host: str, port: int) -> OSError | None:
         """Return why nobody can listen on a port, None if one can."""

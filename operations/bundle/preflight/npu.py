@@ -36,7 +36,7 @@ REPLICA_GB, REPLICA_THREADS = 6, 240
 
 def check_dies(machine: Machine) -> Iterator[Finding]:
     try:
-        product = atlas.named(machine.setting("ATLAS", "")).on(machine.stack)
+        product = machine.product.on(machine.stack)
     except UsageError as error:
         yield Finding(
             "FAIL",
@@ -181,7 +181,7 @@ def check_layout_device(machine: Machine) -> Iterator[Finding]:
         dies = len(given(machine.values))
         device = declared_settings.text(machine.values, "LAYOUT_DEVICE")
         asked = declared_settings.flag(machine.values, "LAYOUT_SERVER")
-        product = atlas.named(machine.setting("ATLAS", ""))
+        product = machine.product
     except UsageError:
         return  # `check_dies` and host.check_settings say so
     try:
@@ -271,7 +271,7 @@ def part_of_cores(machine: Machine, report: npu_smi.Report, product: atlas.Produ
     in a container tells that the machine has fewer dies, as a virtual one or one with single cards. More than half of a
     server is taken for one that lacks dies."""
     found = len(report.dies)
-    if 2 * found > product.dies or machine.setting("VLM_CORES", "auto") != "auto":
+    if 2 * found > product.dies or machine.setting("VLM_CORES") != "auto":
         return
     if npu_smi.affinity(machine.npu_smi("info", "-t", "topo").text):
         return

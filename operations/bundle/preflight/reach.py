@@ -76,11 +76,11 @@ def check_keys(machine: Machine) -> Iterator[Finding]:
     """Check what the parser checks when it starts: that entries of keys are well formed, and that there are keys if
     others can reach it."""
     volume = f"{project.name(machine.values)}_parser-state"
-    entries = [entry.strip() for entry in machine.setting("PARSER_API_KEYS", "").split(",") if entry.strip()]
-    file, off = machine.setting("PARSER_API_KEYS_FILE", ""), machine.setting("PARSER_AUTH", "") == "off"
-    host = machine.setting("PARSER_BIND", "127.0.0.1")
-    origins = {origin.strip() for origin in machine.setting("PARSER_ALLOWED_ORIGINS", "").split(",")}
-    others = open_to(host, machine.setting("PUBLIC_URL", ""), origins)
+    entries = [entry.strip() for entry in machine.setting("PARSER_API_KEYS").split(",") if entry.strip()]
+    file, off = machine.setting("PARSER_API_KEYS_FILE"), machine.setting("PARSER_AUTH") == "off"
+    host = machine.setting("PARSER_BIND")
+    origins = {origin.strip() for origin in machine.setting("PARSER_ALLOWED_ORIGINS").split(",")}
+    others = open_to(host, machine.setting("PUBLIC_URL"), origins)
     engine = project.version(machine.run("docker", "version", "--format", "{{.Server.Version}}") or "")
     leaks = () < engine < TIGHT_ENGINE
     make = "docker compose run --rm --no-deps parser python -m docparser.api_keys make --name NAME makes one"

@@ -128,7 +128,7 @@ def test_cores_of_a_machine_with_fewer_dies_than_a_server(tmp_path: Path):
 
 def test_a_server_that_lacks_dies_keeps_its_parts(tmp_path: Path):
     report = npu_smi.parse((SAMPLES / "a2-pcie.txt").read_text())
-    machine: Any = SimpleNamespace(setting=lambda name, default: default, npu_smi=lambda *words: Answer(1, ""))
+    machine: Any = SimpleNamespace(setting=lambda name: "auto", npu_smi=lambda *words: Answer(1, ""))
     assert len([*npu.part_of_cores(machine, report, atlas.named("a2"))]) == 1
     assert not [*npu.part_of_cores(machine, replace(report, dies=report.dies + report.dies[:1]), atlas.named("a2"))]
 
