@@ -16,7 +16,6 @@ from tool_errors import ServiceError
 
 # Of one output; the end of a longer one is kept.
 MOST_CHARACTERS = 20 << 20
-COMPOSE = ("docker", "compose")
 ENTRY_POINT = "/opt/paddleocr-vl/operations/container/entrypoint.sh"
 
 
@@ -83,11 +82,11 @@ class Node:
         ServiceError where another container holds the dies.
         """
         if self.running("vlm"):
-            return self.command(name, *COMPOSE, "exec", "-T", "vlm", ENTRY_POINT, *words, timeout=timeout)
+            return self.command(name, *project.COMPOSE, "exec", "-T", "vlm", ENTRY_POINT, *words, timeout=timeout)
         self.free_the_dies()
         try:
             where = ("run", "--rm", "--name", self.container, "--no-deps", "-T", "vlm")
-            return self.command(name, *COMPOSE, *where, *words, timeout=timeout)
+            return self.command(name, *project.COMPOSE, *where, *words, timeout=timeout)
         except (ServiceError, KeyboardInterrupt):
             # The client was ended; its container goes on, and holds the dies of all further steps.
             project.docker("rm", "--force", self.container)
@@ -100,7 +99,7 @@ class Node:
         project.docker("rm", "--force", self.container)
         rows = project.containers()
         if rows.get("vlm", {}).get("State") == "restarting":
-            self.command("stop.txt", "docker", "compose", "stop", "vlm", timeout=180)
+            self.command("stop.txt", *project.COMPOSE, "stop", "vlm", timeout=180)
         if not self.ascend:
             return
         if rows.get("vlm-next", {}).get("State") in ("running", "restarting"):

@@ -18,6 +18,7 @@ from bundle.progress import last_line
 from tool_errors import ServiceError
 
 SECONDS = 60
+COMPOSE = ("docker", "compose")
 # The oldest Compose that the tests ran (docs/decisions/0405).
 OLDEST_COMPOSE = (2, 26)
 # What starts the bundle at boot, where config/systemd is used.
@@ -48,7 +49,7 @@ def compose(
 
     Raises ServiceError where docker cannot be run or does not answer in time. A status other than 0 is the caller's.
     """
-    return call("docker", "compose", *words, timeout=timeout, settings=settings, show=show)
+    return call(*COMPOSE, *words, timeout=timeout, settings=settings, show=show)
 
 
 def docker(

@@ -6,6 +6,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+from bundle.compose.project import COMPOSE, PYTHON
+
 LOG_LINES = 20_000
 
 
@@ -22,10 +24,8 @@ class Source:
 PACKAGES = (
     "import importlib.metadata as m; print(*sorted(f'{d.name}=={d.version}' for d in m.distributions()), sep='\\n')"
 )
-COMPOSE = ("docker", "compose")
 # All programs of the container write to one log. These are the lines about one of them, from as far back as it goes.
 LAYOUT_LOG = f"docker compose logs --no-color vlm | grep -i layout | tail -n {LOG_LINES}"
-VLM_PYTHON = "/opt/venv/supervisor/bin/python"
 
 SOURCES = (
     Source(
@@ -47,11 +47,9 @@ SOURCES = (
     Source(
         "vlm/replicas.json",
         "replicas, layout server",
-        (*COMPOSE, "exec", "-T", "vlm", VLM_PYTHON, "-m", "container.status"),
+        (*COMPOSE, "exec", "-T", "vlm", PYTHON, "-m", "container.status"),
     ),
-    Source(
-        "vlm/layout.txt", "the layout server", (*COMPOSE, "exec", "-T", "vlm", VLM_PYTHON, "-m", "container.layout")
-    ),
+    Source("vlm/layout.txt", "the layout server", (*COMPOSE, "exec", "-T", "vlm", PYTHON, "-m", "container.layout")),
     Source("vlm/packages.txt", "Python packages", (*COMPOSE, "exec", "-T", "vlm", "python", "-c", PACKAGES)),
     Source("parser/packages.txt", "Python packages", (*COMPOSE, "exec", "-T", "parser", "python", "-c", PACKAGES)),
     Source("vlm/processes.txt", "processes", (*COMPOSE, "top", "vlm")),
