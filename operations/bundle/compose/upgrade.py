@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import subprocess
 import sys
 import time
 from collections.abc import Mapping, Sequence
@@ -25,14 +24,14 @@ import declared_settings
 from bundle import readiness
 from bundle.compose import dies, division, project, served_model, sharing
 from bundle.compose.division import NEXT, NOW
+from bundle.compose.judged import judge
 from bundle.paths import VALUES
 from bundle.progress import last_line, say, step
-from selftest.check import read_alike
-from tool_errors import FAILED, ServiceError, UsageError, run
+from tool_errors import ServiceError, UsageError, run
 
 VOLUME = "vlm-next-state"
 OWN_IMAGE = f"paddleocr-vl/{project.name(VALUES)}-vlm:before-upgrade"
-LOAD_SECONDS, DRAIN_SECONDS, SELFTEST_SECONDS, STOP_SECONDS = 1800.0, 1000.0, 900.0, 180.0
+LOAD_SECONDS, DRAIN_SECONDS, STOP_SECONDS = 1800.0, 1000.0, 180.0
 PAUSE_SECONDS = 2
 # States of a container that nobody starts again.
 ENDED = ("exited", "created", "dead")
@@ -80,52 +79,6 @@ def start_container(service: str, seconds: float, settings: Mapping[str, str] | 
             if time.monotonic() >= deadline:
                 raise ServiceError(f"not all replicas of {service} answered within {seconds:.0f} s (--timeout)")
             time.sleep(PAUSE_SECONDS)
-
-
-def judge(service: str) -> None:
-    """Golden blocks through each replica, and one with published weights in Chinese. Where no values are recorded for
-    the weights, the other container must read that alike. Raises ServiceError where one computes something else."""
-    with step(f"the self-test of {service}"):
-        answer = ask_replicas(service, "selftest")
-    if answer.returncode == FAILED and answer.stdout:
-        failed = next((line for line in answer.stdout.splitlines() if line.startswith("FAIL")), "")
-        raise ServiceError(f"{service} does not compute what was recorded for its weights: {failed}")
-    text = one_block(service)
-    if answer.returncode:
-        compare(service, text)
-        say(f"WARNING: {service} was judged by one block alone: {last_line(answer.stderr, answer.stdout)}")
-
-
-def ask_replicas(service: str, module: str) -> subprocess.CompletedProcess[str]:
-    """Run a module of the self-test in a container, on all of its replicas."""
-    words = ("exec", "-T", service, "python", "-m", module, "--replicas", project.REPLICAS)
-    return project.compose(*words, timeout=SELFTEST_SECONDS)
-
-
-def one_block(service: str) -> str:
-    """What all replicas read on one golden block. Raises ServiceError where one reads nothing, or another text."""
-    answer = ask_replicas(service, "selftest.read")
-    try:
-        found = json.loads(answer.stdout)
-    except ValueError:
-        raise ServiceError(f"{service} could not be asked to read: {last_line(answer.stderr, answer.stdout)}") from None
-    if wrong := next((one for one in found if one["error"]), None):
-        raise ServiceError(f"{service}, replica {wrong['replica']}: {wrong['error']}")
-    return str(found[0]["text"])
-
-
-def compare(service: str, text: str) -> None:
-    """Raise ServiceError where the other container serves, and reads something else than `text`."""
-    other = NOW if service == NEXT else NEXT
-    if project.containers().get(other, {}).get("Health") != "healthy":
-        return
-    try:
-        expected = one_block(other)
-    except ServiceError as error:  # an older image has no such program
-        say(f"WARNING: {service} reads {text[:80]!r}, and was compared with nothing: {error}")
-        return
-    if not read_alike(text, expected):
-        raise ServiceError(f"{service} reads {text[:80]!r} where {other} reads {expected[:80]!r}")
 
 
 def join(container: str) -> None:
@@ -309,7 +262,7 @@ def say_version(rows: Mapping[str, dict[str, Any]]) -> None:
         say(f"vlm keeps the previous version; tag its image back ({image}) before the next docker compose up")
 
 
-def back(seconds: float, pause: bool = False) -> None:
+def back(seconds: float, pause: bool) -> None:
     rows = project.containers()
     serve = [service for service in (NOW, NEXT) if rows.get(service, {}).get("Health") == "healthy"]
     if serve == [NEXT] and not (pause and NOW in rows):

@@ -24,7 +24,7 @@ def test_it_says_whether_anything_serves(node: SimulatedDies, monkeypatch: pytes
     with pytest.raises(ServiceError):
         upgrade.main(["start", "--pause", "--timeout", "1"])
     assert "the other half keeps serving" in capsys.readouterr().err
-    upgrade.back(5)
+    upgrade.back(5, pause=False)
     monkeypatch.setattr(upgrade, "as_it_is", lambda _: {"VLM_IMAGE": images.vlm("a3", "0.11.1")})
     with pytest.raises(ServiceError):
         upgrade.main(["start", "--pause", "--timeout", "1"])
@@ -55,7 +55,7 @@ def test_back_after_compose_made_vlm_of_the_new_version(node: SimulatedDies, cap
     upgrade.must("up", "--detach", "vlm")
     assert node.dies == {"vlm": FIRST, "vlm-next": SECOND} and node.containers["vlm"]["image"] == "sha256:new"
     capsys.readouterr()
-    upgrade.back(5)
+    upgrade.back(5, pause=False)
     assert node.dies == {"vlm": list(range(16))} and node.containers["vlm"]["image"] == "sha256:new"
     assert node.state["tags"] == {IMAGE: "sha256:new", upgrade.OWN_IMAGE: "sha256:old"}
     said = capsys.readouterr().err
@@ -84,7 +84,7 @@ def test_a_broken_version_leaves_the_first_half_serving(node: SimulatedDies):
     with pytest.raises(ServiceError, match="vlm-next ended: error: this version is broken"):
         upgrade.start(5, pause=True)
     assert node.dies["vlm"] == FIRST and node.containers["vlm"]["image"] == "sha256:old"
-    upgrade.back(5)
+    upgrade.back(5, pause=False)
     assert node.dies == {"vlm": list(range(16))}
 
 
@@ -98,7 +98,7 @@ def test_back_after_a_start_that_broke_off_early(node: SimulatedDies, monkeypatc
         upgrade.start(5, pause=True)
     monkeypatch.setattr(upgrade, "start_container", real)
     assert node.dies == {"vlm": FIRST}
-    upgrade.back(5)
+    upgrade.back(5, pause=False)
     assert node.dies == {"vlm": list(range(16))}
     monkeypatch.setattr(upgrade, "start_container", lambda *words: fails() if words[0] == "vlm-next" else real(*words))
     with pytest.raises(ServiceError):
@@ -134,7 +134,7 @@ def test_a_start_that_was_interrupted_leaves_dies_that_serve_nobody(
     assert "the other half keeps serving; scripts/upgrade.sh back ends the attempt" in capsys.readouterr().err
     assert why in unserved()
     monkeypatch.setattr(upgrade, stage, real)
-    upgrade.back(5)
+    upgrade.back(5, pause=False)
     assert unserved() == ""
     upgrade.start(5, pause=True)
     assert unserved() == "", "each half has its container"
@@ -178,5 +178,5 @@ def test_while_vlm_next_alone_serves_back_keeps_it(node: SimulatedDies):
     node.change(containers={**node.containers, "vlm": {**node.containers["vlm"], "image": "sha256:broken"}})
     before = node.containers
     with pytest.raises(UsageError, match="vlm does not serve, vlm-next does"):
-        upgrade.back(5)
+        upgrade.back(5, pause=False)
     assert node.containers == before

@@ -27,7 +27,7 @@ def test_the_dies_of_fewer_replicas_are_halved(node: SimulatedDies, monkeypatch:
     assert node.dies == {"vlm": list(range(6)), "vlm-next": list(range(6, 12))}
     assert "set NPU_IDS=present and VLM_REPLICAS= in .env now" in capsys.readouterr().err
     settings(node, monkeypatch, NPU_IDS="present")
-    upgrade.back(5)
+    upgrade.back(5, pause=False)
     assert node.dies == {"vlm": list(range(12))}
     assert "in .env" not in capsys.readouterr().err
     upgrade.must("up", "--detach", "vlm")
@@ -38,7 +38,7 @@ def test_back_leaves_out_a_die_that_is_gone(node: SimulatedDies, tmp_path: Path,
     """The engine makes no container with its device file, and vlm-next is removed by then: nothing would serve."""
     upgrade.start(5, pause=True)
     without(tmp_path, 12)
-    upgrade.back(5)
+    upgrade.back(5, pause=False)
     assert node.dies == {"vlm": [number for number in range(16) if number != 12]}
     assert "die 12 is left out: no device file" in capsys.readouterr().err
     assert not dies.written_for(dies.PRESENT_NEXT)
@@ -66,7 +66,7 @@ def test_a_pair_leaves_out_a_die_that_is_gone(node: SimulatedDies, tmp_path: Pat
     (tmp_path / "dev/davinci5").touch()
     (tmp_path / "dev/davinci12").touch()
     (tmp_path / "info").write_text(table(range(16)))
-    upgrade.back(5)
+    upgrade.back(5, pause=False)
     assert node.dies == {"vlm": list(range(16))}, "dies that came back belong to it again"
 
 
@@ -89,7 +89,7 @@ def test_present_dies_are_divided_and_made_one_again_without_a_change_of_env(
     assert dies.main(["present"]) == 0
     upgrade.must("up", "--detach", "vlm")
     assert node.dies["vlm"] == list(range(9)), "its own die came back, and vlm-next keeps its dies"
-    upgrade.back(5)
+    upgrade.back(5, pause=False)
     assert node.dies == {"vlm": list(range(16))}
     assert dies.looked_at(upgrade.VALUES) == "0-15" and dies.main(["present"]) == 0
     assert dies.given(upgrade.VALUES) == list(range(16))
@@ -101,13 +101,13 @@ def test_back_looks_at_the_dies_before_it_removes_anything(node: SimulatedDies, 
     for number in range(16):
         (tmp_path / f"dev/davinci{number}").rename(tmp_path / f"dev/gone{number}")
     with pytest.raises(DeviceError, match="none of the dies 0-15 can be used: die 0: no device file"):
-        upgrade.back(5)
+        upgrade.back(5, pause=False)
     assert node.containers == before
     for number in range(16):
         (tmp_path / f"dev/gone{number}").rename(tmp_path / f"dev/davinci{number}")
     # A user whom the driver does not let in learns nothing of the dies, which is no reason to have none.
     (tmp_path / "info").write_text((SAMPLES / "fails-8005-user.txt").read_text())
-    upgrade.back(5)
+    upgrade.back(5, pause=False)
     assert node.dies == {"vlm": list(range(16))}
 
 

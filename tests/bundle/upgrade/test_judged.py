@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from bundle.compose import served_model, upgrade
+from bundle.compose import judged, project, served_model, upgrade
 from tests.support.simulated_dies import SimulatedDies, settings
 from tests.support.weights import make_weights
 from tool_errors import ServiceError, UsageError
@@ -41,14 +41,14 @@ def test_a_version_is_judged_by_each_of_its_replicas(
 ):
     """Without recorded values one block is read, as vlm reads it, with a warning."""
     answer = subprocess.CompletedProcess([], status, said, "first\nnothing is recorded\n")
-    monkeypatch.setattr(upgrade.project, "compose", lambda *_, **__: answer)
-    monkeypatch.setattr(upgrade, "one_block", lambda service: "A sentence.")
-    monkeypatch.setattr(upgrade.project, "containers", lambda: {"vlm": {"Health": "healthy"}})
+    monkeypatch.setattr(project, "compose", lambda *_, **__: answer)
+    monkeypatch.setattr(judged, "one_block", lambda service: "A sentence.")
+    monkeypatch.setattr(project, "containers", lambda: {"vlm": {"Health": "healthy"}})
     if words:
         with pytest.raises(ServiceError, match=f"vlm-next does not compute what was recorded for its weights: {words}"):
-            upgrade.judge("vlm-next")
+            judged.judge("vlm-next")
     else:
-        upgrade.judge("vlm-next")
+        judged.judge("vlm-next")
         warned = "WARNING: vlm-next was judged by one block alone: nothing is recorded" in capsys.readouterr().err
         assert warned == bool(status)
 
@@ -76,13 +76,13 @@ def test_without_recorded_values_both_versions_read_one_block_alike(
         module = called[called.index("-m") + 1]
         return subprocess.CompletedProcess([], 2, "" if module == "selftest" else said[called[2]], "")
 
-    monkeypatch.setattr(upgrade.project, "compose", compose)
-    monkeypatch.setattr(upgrade.project, "containers", lambda: {"vlm": {"Health": "healthy"}})
+    monkeypatch.setattr(project, "compose", compose)
+    monkeypatch.setattr(project, "containers", lambda: {"vlm": {"Health": "healthy"}})
     if words:
         with pytest.raises(ServiceError, match=words):
-            upgrade.judge("vlm-next")
+            judged.judge("vlm-next")
     else:
-        upgrade.judge("vlm-next")
+        judged.judge("vlm-next")
 
 
 @pytest.mark.parametrize(
@@ -96,7 +96,7 @@ def test_without_recorded_values_both_versions_read_one_block_alike(
     ],
 )
 def test_the_model_that_a_container_serves(monkeypatch: pytest.MonkeyPatch, told: str, model: str):
-    monkeypatch.setattr(upgrade.project, "compose", lambda *_, **__: subprocess.CompletedProcess([], 0, told, ""))
+    monkeypatch.setattr(project, "compose", lambda *_, **__: subprocess.CompletedProcess([], 0, told, ""))
     assert served_model.served("vlm") == model
 
 
@@ -128,5 +128,5 @@ def test_both_containers_must_serve_one_model(node: SimulatedDies, tmp_path: Pat
     monkeypatch.setattr(upgrade, "VALUES", values)
     with pytest.raises(UsageError, match=r"Set VLM_MODEL=PaddleOCR-VL "):
         upgrade.promote(5)
-    upgrade.back(5)
+    upgrade.back(5, pause=False)
     assert node.containers["vlm"]["env"]["VLM_MODEL"] == "PaddleOCR-VL"

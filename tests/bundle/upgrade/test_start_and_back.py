@@ -81,7 +81,7 @@ def test_back_makes_one_container_of_the_version_before(node: SimulatedDies, tag
     capsys.readouterr()
     if tagged_back:
         node.build("sha256:old")
-    upgrade.back(5)
+    upgrade.back(5, pause=False)
     assert node.dies == {"vlm": list(range(16))} and node.containers["vlm"]["image"] == "sha256:old"
     said = capsys.readouterr().err
     assert (
@@ -96,7 +96,7 @@ def test_the_version_before_keeps_its_settings(node: SimulatedDies):
     upgrade.start(5, pause=True)
     modes = {name: one["env"].get("VLM_GRAPH_MODE") for name, one in node.containers.items()}
     assert modes == {"vlm": "", "vlm-next": "full_decode_only"}
-    upgrade.back(5)
+    upgrade.back(5, pause=False)
     assert node.containers["vlm"]["env"]["VLM_GRAPH_MODE"] == ""
 
 
@@ -116,7 +116,7 @@ def test_back_on_a_cpu_keeps_the_version_of_a_vlm_that_loads(node: SimulatedDies
     node.change(shared=True, containers={"vlm": {**node.containers["vlm"], "dies": []}})
     upgrade.start(5, pause=False)
     node.change(containers={name: {**one, "loading": True} for name, one in node.containers.items()})
-    upgrade.back(5)
+    upgrade.back(5, pause=False)
     assert list(node.containers) == ["vlm"]
     assert (node.containers["vlm"]["image"], node.containers["vlm"]["half"]) == ("sha256:old", "all")
 
