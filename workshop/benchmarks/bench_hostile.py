@@ -34,6 +34,7 @@ from parser_bench.documents import text_pdf
 from parser_bench.hostile_traffic import KINDS
 from parser_bench.layout_models import layout_model
 from parser_bench.processes import OPENER, ROOT, Server, our_parser, say, simulated_layout, simulated_vlm
+from percentiles import percentile
 
 OPTIONS = {"fileType": 0, "visualize": False}
 KEYS = {"honest": "honest-key-of-the-benchmark", "hostile": "hostile-key-of-the-benchmark"}
@@ -203,9 +204,8 @@ def cores(rounds: tuple[Round, ...]) -> dict[str, float]:
 
 
 def p95_ms(rounds: tuple[Round, ...]) -> float:
-    """Of all probes of these rounds, by the nearest rank."""
-    times = sorted(seconds for each in rounds for seconds in each.probes)
-    return round(times[min(len(times) - 1, int(0.95 * len(times)))] * 1000, 1)
+    """Of all probes of these rounds."""
+    return round(percentile([seconds for each in rounds for seconds in each.probes], 95) * 1000, 1)
 
 
 def main() -> None:

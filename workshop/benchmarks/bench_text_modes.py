@@ -35,6 +35,7 @@ from pathlib import Path
 import pypdfium2
 
 from demo_training.evaluate import parse
+from percentiles import percentile
 
 MODES = ("off", "check", "repair", "prefer")
 WIDE = "\u2e80-\u9fff\uf900-\ufaff"
@@ -148,10 +149,6 @@ def text_of(pruned: dict) -> str:
                      pruned["parsing_res_list"])  # fmt: skip
 
 
-def percentile(values: Sequence[float], share: float) -> float:
-    return sorted(values)[min(len(values) - 1, int(share * len(values)))]
-
-
 def main() -> int:
     parser = argparse.ArgumentParser(description="Words wrong by what a page's own text is for.")
     parser.add_argument("documents", nargs="+", metavar="PDF=SOURCE", help="SOURCE: a file, or a pattern of files")
@@ -184,7 +181,7 @@ def main() -> int:
     result = {
         mode: {
             "words_wrong_median": round(statistics.median(values), 4),
-            "words_wrong_p90": round(percentile(values, 0.9), 4),
+            "words_wrong_p90": round(percentile(values, 90), 4),
             "vlm_blocks_a_page": round(asked[mode] / pages, 1),
             "seconds_a_page": round(statistics.median(seconds[mode]), 2),
             "blocks": dict(sources[mode]),

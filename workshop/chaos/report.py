@@ -16,6 +16,7 @@ from chaos.faults import ACTIONS
 from chaos.journal import Journal, Span
 from chaos.outcome import Limits, Outcome
 from chaos.probe import Look, absences
+from percentiles import percentile
 
 SHOWN = 12  # violations of a kind
 
@@ -25,16 +26,10 @@ def table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
     return "\n".join("| " + " | ".join(str(cell).replace("|", "\\|") for cell in line) + " |" for line in lines)
 
 
-def percentile(values: Sequence[float], share: float) -> float:
-    """By the nearest rank; 0 where there are none."""
-    ordered = sorted(values)
-    return ordered[min(len(ordered) - 1, int(share * len(ordered)))] if ordered else 0.0
-
-
 def spread(values: Sequence[float]) -> list[object]:
     return [
         len(values),
-        *(f"{percentile(values, share):.2f}" for share in (0.5, 0.95, 0.99)),
+        *(f"{percentile(values or [0.0], percent):.2f}" for percent in (50, 95, 99)),
         f"{max(values, default=0):.2f}",
     ]
 

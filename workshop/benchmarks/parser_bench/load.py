@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 
 import aiohttp
 
+from percentiles import percentile
+
 OPTIONS = {"fileType": 0, "visualize": False, "useDocOrientationClassify": False, "useDocUnwarping": False}
 
 
@@ -27,10 +29,9 @@ class Seen:
     def pages_per_second(self) -> float:
         return self.pages / self.wall_s if self.wall_s else 0.0
 
-    def percentile(self, share: float) -> float:
-        """Of the latencies, by the nearest rank; 0 if there are none."""
-        ordered = sorted(self.latencies)
-        return ordered[min(len(ordered) - 1, int(share * len(ordered)))] if ordered else 0.0
+    def percentile(self, percent: int) -> float:
+        """Of the latencies; 0 if there are none."""
+        return percentile(self.latencies, percent) if self.latencies else 0.0
 
     @property
     def mean(self) -> float:
