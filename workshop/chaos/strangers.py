@@ -16,14 +16,13 @@ from typing import Any
 from chaos import hostile
 from chaos.documents import Document
 from chaos.http_client import Away, ask, connected, form, raw
-from chaos.jobs import JOBS, Job, JobClient, look, submit
+from chaos.jobs import FORMATS, JOBS, Job, JobClient, look, submit
 from chaos.journal import Journal
 
 # A server's faults that say "not now": the service is away or full, or the document took too long.
 ALLOWED = (503, 504, 507)
 NOT_MET = ("no answer", "429", "503", "507")
 HOSTILE_OUTSTANDING = 2
-FORMATS = ("md", "json", "html", "xlsx", "docx", "pdf", "chunks", "zip")
 PATIENCE_S = 45.0
 
 

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import dataclasses
+import random
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
@@ -14,6 +15,10 @@ from .fonts import Face
 
 # Red, green, blue, each 0 to 255.
 Colour = tuple[int, int, int]
+
+
+def any_colour(rng: random.Random, low: int = 20, high: int = 230) -> Colour:
+    return rng.randint(low, high), rng.randint(low, high), rng.randint(low, high)
 
 
 @lru_cache(maxsize=200_000)

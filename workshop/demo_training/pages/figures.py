@@ -9,13 +9,9 @@ import random
 import numpy as np
 from PIL import Image, ImageDraw
 
-from ..drawing.block import Colour
+from ..drawing.block import Colour, any_colour
 from ..drawing.fonts import CORE
 from ..drawing.words import TextSource
-
-
-def _colour(rng: random.Random, low: int = 20, high: int = 230) -> tuple[int, int, int]:
-    return rng.randint(low, high), rng.randint(low, high), rng.randint(low, high)
 
 
 def _clouds(width: int, height: int, rng: random.Random) -> Image.Image:
@@ -31,7 +27,7 @@ def _clouds(width: int, height: int, rng: random.Random) -> Image.Image:
 
 
 def _landscape(width: int, height: int, rng: random.Random) -> Image.Image:
-    image = Image.new("RGB", (width, height), _colour(rng, 130, 235))
+    image = Image.new("RGB", (width, height), any_colour(rng, 130, 235))
     draw = ImageDraw.Draw(image)
     for layer in range(rng.randint(2, 4)):
         base = height * (0.3 + 0.2 * layer)
@@ -40,10 +36,10 @@ def _landscape(width: int, height: int, rng: random.Random) -> Image.Image:
             (x, base + swing * math.sin(phase + waves * 6.283 * x / width) * math.cos(x / width * 3 + phase))
             for x in range(0, width + 8, 8)
         ]
-        draw.polygon([(0, height), *ridge, (width, height)], fill=_colour(rng, 20, 190))
+        draw.polygon([(0, height), *ridge, (width, height)], fill=any_colour(rng, 20, 190))
     radius = min(width, height) * rng.uniform(0.05, 0.12)
     x, y = width * rng.uniform(0.15, 0.85), height * 0.2
-    draw.ellipse((x - radius, y - radius, x + radius, y + radius), fill=_colour(rng, 190, 255))
+    draw.ellipse((x - radius, y - radius, x + radius, y + radius), fill=any_colour(rng, 190, 255))
     return image
 
 
@@ -59,7 +55,7 @@ def _diagram(width: int, height: int, rng: random.Random) -> Image.Image:
             x, y = (column + 0.5) * cell_w, (row + 0.5) * cell_h
             centres.append((x, y))
             box = (x - 0.3 * cell_w, y - 0.3 * cell_h, x + 0.3 * cell_w, y + 0.3 * cell_h)
-            getattr(draw, shape)(box, fill=_colour(rng, 120, 240), outline=(40, 40, 40), width=2)
+            getattr(draw, shape)(box, fill=any_colour(rng, 120, 240), outline=(40, 40, 40), width=2)
     for (x0, y0), (x1, y1) in zip(centres, centres[1:]):
         if y0 == y1:
             draw.line((x0 + 0.3 * cell_w, y0, x1 - 0.3 * cell_w, y1), fill=(40, 40, 40), width=3)
@@ -85,12 +81,12 @@ def chart(width: int, height: int, rng: random.Random, source: TextSource, paper
         for _ in range(rng.randint(3, 6)):
             sweep = rng.uniform(40, 100)
             box = (x - radius, y - radius, x + radius, y + radius)
-            draw.pieslice(box, start, min(360, start + sweep), fill=_colour(rng), outline=(255, 255, 255))
+            draw.pieslice(box, start, min(360, start + sweep), fill=any_colour(rng), outline=(255, 255, 255))
             start += sweep
-        draw.pieslice((x - radius, y - radius, x + radius, y + radius), min(start, 359), 360, fill=_colour(rng))
+        draw.pieslice((x - radius, y - radius, x + radius, y + radius), min(start, 359), 360, fill=any_colour(rng))
         for row in range(4):
             top = height * 0.25 + row * size * 1.6
-            draw.rectangle((width - 6 * size, top, width - 5.2 * size, top + 0.8 * size), fill=_colour(rng))
+            draw.rectangle((width - 6 * size, top, width - 5.2 * size, top + 0.8 * size), fill=any_colour(rng))
             draw.text((width - 4.8 * size, top - 2), source.word()[:7], fill=(40, 40, 40), font=font)
         return image
     left, bottom = 4 * size, height - 2 * size
@@ -103,7 +99,7 @@ def chart(width: int, height: int, rng: random.Random, source: TextSource, paper
     count = rng.randint(4, 9)
     step = (width - left - 8) / count
     for series in range(rng.randint(1, 2)):
-        colour = _colour(rng)
+        colour = any_colour(rng)
         heights = [rng.uniform(0.1, 0.98) * (bottom - size) for _ in range(count)]
         points = [(left + step * (index + 0.5), bottom - value) for index, value in enumerate(heights)]
         if kind == "bar":

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from PIL import ImageDraw
 
-from ..drawing.block import Colour, draw_line, text_width
+from ..drawing.block import Colour, any_colour, draw_line, text_width
 from ..drawing.fonts import Face
 from ..drawing.words import TextSource
 from .page import Block, Page
@@ -146,7 +146,7 @@ def random_table(
     accent: Colour = (225, 228, 235)
     head_ink = style.ink
     if rules.shade_head and rng.random() < 0.6:  # light letters on a dark head
-        accent, head_ink = _colour(rng, 10, 120), (255, 255, 255)
+        accent, head_ink = any_colour(rng, 10, 120), (255, 255, 255)
     grey = rng.randint(0, 200)
     return set_table(
         page,
@@ -163,13 +163,9 @@ def random_table(
         right_columns=right,
         accent=accent,
         head_ink=head_ink,
-        stripe=_colour(rng, 218, 246),
+        stripe=any_colour(rng, 218, 246),
         rule=rng.choice((style.ink, (grey, grey, grey))),
     )
-
-
-def _colour(rng: random.Random, low: int, high: int) -> Colour:
-    return rng.randint(low, high), rng.randint(low, high), rng.randint(low, high)
 
 
 def _shares(rng: random.Random, cells: list[list[str]], style: Style, size: int, width: int) -> list[float] | None:

@@ -18,7 +18,7 @@ import numpy as np
 from PIL import Image, ImageFilter
 from tokenizers import Tokenizer
 
-from ..drawing.block import Colour, Line, draw_block, read, wrap
+from ..drawing.block import Colour, Line, any_colour, draw_block, read, wrap
 from ..drawing.fonts import CORE, WIDER, Face
 from ..drawing.words import TextSource
 from .shelf import Cutting, Shelf
@@ -123,10 +123,6 @@ def _enlarged(size: tuple[int, int], scale: float) -> tuple[int, int]:
 
 def _alike(size: tuple[int, int], other: tuple[int, int]) -> bool:
     return all(abs(math.log(one / two)) < 0.07 for one, two in zip(size, other))
-
-
-def _colour(rng: random.Random, low: int, high: int) -> Colour:
-    return rng.randint(low, high), rng.randint(low, high), rng.randint(low, high)
 
 
 class CropMaker:
@@ -284,11 +280,11 @@ class CropMaker:
             red, green, blue = (min(255, base + rng.randint(-12, 12)) for _ in range(3))
             paper = red, green, blue
         else:
-            return _colour(rng, 10, 90), _colour(rng, 225, 255)
+            return any_colour(rng, 10, 90), any_colour(rng, 225, 255)
         if rng.random() < 0.6:
             grey = rng.randint(0, 40)
             return paper, (grey, grey, grey)
-        return paper, _colour(rng, 0, 110)
+        return paper, any_colour(rng, 0, 110)
 
     def _photograph(self, image: Image.Image) -> Image.Image:
         """What lies between paper and model: sensor noise now and then, always the client's JPEG."""
