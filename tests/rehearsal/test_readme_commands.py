@@ -3,8 +3,8 @@
 
 The second command is rehearsed as `scripts/test.sh unit`. REHEARSAL=whole runs `scripts/test.sh` itself (README says
 how long that takes), and `scripts/test.sh all` runs the same tests outside. Root installs from nothing; the plain user
-takes the wheels that were unpacked for root. Printed are the seconds and what a command adds to the disk; the bars of
-seconds are for a package registry near by and a machine that does nothing else, so they are not checked here.
+takes the wheels that were unpacked for root. Printed are the seconds and what the root then takes on the disk; the bars
+of seconds are for a package registry near by and a machine that does nothing else, so they are not checked here.
 """
 
 from __future__ import annotations
@@ -60,8 +60,10 @@ def hand_on(unpacked: Path, root: BareRoot) -> None:
         root.run(f"chown --recursive {USER}:{USER} {HOME}/.cache", check=True)
 
 
-def tell(ran: Ran, what: str) -> None:
-    print(f"{what}: {ran.seconds:.0f} s, {ran.bytes / 2**30:.1f} GiB, status {ran.status}\n{ran.stderr}")
+def tell(ran: Ran, what: str, root: BareRoot | None = None) -> None:
+    """Print how a command ended, and what `root` takes on the disk: that is counted for seconds."""
+    disk = f", {root.used() / 2**30:.1f} GiB in all" if root else ""
+    print(f"{what}: {ran.seconds:.0f} s{disk}, status {ran.status}\n{ran.stderr}")
     if ran.status or "flaky: " in ran.stderr:  # stdout has what failed
         print(ran.stdout)
 
@@ -83,14 +85,14 @@ def test_root_on_a_bare_machine(root: BareRoot, unpacked: Path):
     assert refused.status == 3 and not refused.stdout and refused.seconds < 10
     assert "run as root: apt-get install -y --no-install-recommends libgomp1 libnuma1" in refused.stderr
     ran = root.run(first_command(), cwd="/srv/bundle")
-    tell(ran, "first command")
+    tell(ran, "first command", root)
     assert ran.status == 0 and TITLE in ran.stdout
     down = root.run("scripts/run_demo.sh --down", cwd="/srv/bundle")
     assert down.status == 0 and not root.processes()
     the_cause_of_an_engines_end_is_told(root)
     tests = "scripts/test.sh" if WHOLE else "scripts/test.sh unit"
     ran = root.run(tests, cwd="/srv/bundle", timeout=3600)
-    tell(ran, tests)
+    tell(ran, tests, root)
     assert ran.status == 0 and re.search(r"^\d+ passed, 0 failed, \d+ skipped$", ran.stdout, re.MULTILINE), ran.stdout
     assert not root.processes()
     if (cache := root.folder / "root/.cache/uv").is_dir():

@@ -41,14 +41,12 @@ class BareRootError(Exception):
 
 @dataclass(frozen=True)
 class Ran:
-    """A command that ran: its exit status, output and time, and what the root holds more than after the command before,
-    in bytes."""
+    """A command that ran: its exit status, output and time."""
 
     status: int
     stdout: str
     stderr: str
     seconds: float
-    bytes: int
 
 
 def why_not() -> str:
@@ -121,7 +119,6 @@ class BareRoot:
         self.folder = folder
         self._cache = cache
         self._mounts: list[Path] = []
-        self._used = 0
         self._pip = pip_environment()
 
     def __enter__(self) -> BareRoot:
@@ -221,8 +218,7 @@ class BareRoot:
             except BaseException:
                 os.killpg(process.pid, signal.SIGKILL)
                 raise
-        seconds, before, self._used = time.monotonic() - began, self._used, self.used()
-        ran = Ran(process.returncode, stdout, stderr, seconds, self._used - before)
+        ran = Ran(process.returncode, stdout, stderr, time.monotonic() - began)
         if check and ran.status:
             raise subprocess.CalledProcessError(ran.status, command, ran.stdout, ran.stderr)
         return ran
