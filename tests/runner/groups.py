@@ -58,8 +58,8 @@ class Group:
         return packages
 
 
-# In the order in which they are begun. What proves the product comes first; of the rest the longest begin first, so
-# that the lanes end together.
+# In the order in which they are begun: the longest first, so that the lanes end together, and that what begins last on
+# a slow machine is short.
 GROUPS = {
     group.name: group
     for group in (
@@ -85,8 +85,37 @@ GROUPS = {
             also=("s3",),
             some_need=("postgresql", "curl", "openssl", *READERS),
         ),
+        Group("images-ascend", "tools", ("tests/images/ascend",), engine=True, options=("-s", "-v")),
+        # Ray, and clusters of several nodes on this machine.
+        Group("corpus", "corpus", ("tests/corpus",), also=("s3", "vlm")),
+        # More than one node: rendered pods, a Ray cluster's among them, and two compose projects.
+        Group(
+            "images-nodes",
+            "corpus",
+            ("tests/images/nodes",),
+            also=("tools", "s3"),
+            packages=("haproxy",),
+            engine=True,
+            cpu_images=True,
+            options=("-s", "-v"),
+        ),
         Group("web", "browser", ("tests/web",), also=("parser",), packages=BROWSER),
         Group("api", "api", ("tests/api",), also=("parser",), some_need=("nodejs", "npm", "golang-go")),
+        # The family that only the second stack's vLLM has, the version of PaddleOCR-VL that is served by default, 8-bit
+        # integers and oneDNN on its PyTorch, and pages through parser and server; on demand all of tests/plugin.
+        Group(
+            "plugin-0.23",
+            "vlm-0.23",
+            (
+                *(
+                    f"tests/plugin/test_{name}.py"
+                    for name in ("families", "family_shapes", "versions", "int8", "onednn")
+                ),
+                "tests/e2e/test_blocks.py",
+            ),
+            also=("reference", "parser"),
+            options=("-k", "hunyuan_vl or test_versions or test_int8 or test_onednn or test_blocks"),
+        ),
         Group(
             "bundle",
             "tools",
@@ -114,35 +143,6 @@ GROUPS = {
                 *("client", "parser", "corpus", "vlm", "vlm-0.23", "reference", "npu", "npu-0.23", "api", "browser"),
                 *("s3", "fuzz"),
             ),
-        ),
-        Group("images-ascend", "tools", ("tests/images/ascend",), engine=True, options=("-s", "-v")),
-        # More than one node: rendered pods, a Ray cluster's among them, and two compose projects.
-        Group(
-            "images-nodes",
-            "corpus",
-            ("tests/images/nodes",),
-            also=("tools", "s3"),
-            packages=("haproxy",),
-            engine=True,
-            cpu_images=True,
-            options=("-s", "-v"),
-        ),
-        # Ray, and clusters of several nodes on this machine.
-        Group("corpus", "corpus", ("tests/corpus",), also=("s3", "vlm")),
-        # The family that only the second stack's vLLM has, the version of PaddleOCR-VL that is served by default, 8-bit
-        # integers and oneDNN on its PyTorch, and pages through parser and server; on demand all of tests/plugin.
-        Group(
-            "plugin-0.23",
-            "vlm-0.23",
-            (
-                *(
-                    f"tests/plugin/test_{name}.py"
-                    for name in ("families", "family_shapes", "versions", "int8", "onednn")
-                ),
-                "tests/e2e/test_blocks.py",
-            ),
-            also=("reference", "parser"),
-            options=("-k", "hunyuan_vl or test_versions or test_int8 or test_onednn or test_blocks"),
         ),
         # The environment fuzz lends its packages to the parser's Python.
         Group("fuzz", "parser", ("tests/fuzz",), also=("fuzz",)),
