@@ -30,6 +30,7 @@ LINGER_S = 30.0  # how long a refused client may go on sending
 MOST_FIELDS = 128  # of a head; the reader takes a millisecond for each 700, in which nobody else is served
 HEAD_ENDS = re.compile(rb"\n\r?\n")  # as h11 has it
 SILENCE_S = 2.0  # after so long without a byte it has seen the answer, or never will
+SLOW_RATE = 1 << 14  # bytes a second; a slower body may have to make room for another connection
 
 
 class CountedTransport:
@@ -177,7 +178,7 @@ class BoundedProtocol(H11Protocol):
         self._head_since: float | None = self.loop.time()
         self._head = Head()
         self._body_since = 0.0
-        self._received = 0  # bytes
+        self._received = self._body_from = 0  # bytes
         self._seen: RequestResponseCycle | None = None
         self._arriving = Pace(settings.least_rate, settings.stall_timeout_s)
         self._leaving = Pace(settings.least_rate, settings.stall_timeout_s)
@@ -239,7 +240,7 @@ class BoundedProtocol(H11Protocol):
 
     def _look_at_body(self, now: float, cycle: RequestResponseCycle) -> None:
         if cycle is not self._seen:
-            self._seen, self._body_since = cycle, now
+            self._seen, self._body_since, self._body_from = cycle, now, self._received
             self._arriving.restart(now, self._received)
         settings = self._settings
         if now - self._body_since > settings.request_timeout_s:
@@ -287,8 +288,13 @@ class BoundedProtocol(H11Protocol):
             return 0, self._lingers_until - LINGER_S
         if self._head_since is not None:
             return 0, self._head_since
-        if self.cycle is not None and self.cycle.response_complete:
+        cycle = self.cycle
+        if cycle is not None and cycle.response_complete:
             return 1, self._idle_since
+        if cycle is not None and cycle.more_body and cycle is self._seen:
+            seconds = self.loop.time() - self._body_since
+            if seconds > self._settings.stall_timeout_s and self._received - self._body_from < SLOW_RATE * seconds:
+                return 2, self._body_since
         return None
 
     @property

@@ -277,6 +277,22 @@ def test_connections_at_work_stay_and_this_machine_has_places_of_its_own(parser)
         assert ask(parser, "127.0.0.1", "GET", "/health")[0] == 200
 
 
+def test_bodies_that_come_slowly_for_long_make_room(parser):
+    """Two addresses with bodies at twice the least rate would close the service for an hour."""
+    with contextlib.ExitStack() as stack:
+        slow = [stack.enter_context(connect(parser, f"127.0.2.{1 + number % 3}", TRICKLED)) for number in range(80)]
+        for _ in range(10):
+            time.sleep(0.5)
+            for one in slow:
+                one.sendall(b"a" * 1024)
+        good_work(parser, OTHER)
+        gone = 0
+        for one in slow:
+            if select.select([one], [], [], 0)[0]:
+                gone += 1
+        assert 0 < gone < 20, "only as many as others need"
+
+
 @pytest.mark.parametrize(
     ("address", "client"),
     [

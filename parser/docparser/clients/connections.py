@@ -21,7 +21,7 @@ class Watched(Protocol):
     @property
     def waiting(self) -> tuple[int, float] | None:
         """A rank, and since when in the loop's time: 0 while a head or only the connection's end is awaited, 1 between
-        two requests. None while a request is at work."""
+        two requests, 2 while a body has come slowly for long. None while a request is at work."""
 
     @property
     def fresh(self) -> bool:
@@ -102,8 +102,9 @@ class ConnectionRegistry:
         return not full()
 
     def _make_room(self, *, kept: bool) -> None:
-        """End a waiting connection, if there is one. Those that never sent a whole head go first. Connections over
-        which a proxy has sent requests stay, because its next request may be on the way."""
+        """End a waiting connection, if there is one. Those that never sent a whole head go first, slow bodies last: of
+        their requests nothing is done yet. Connections over which a proxy has sent requests stay, because its next
+        request may be on the way."""
         in_order = [connection for _, connection in sorted(self._waiting(kept), key=lambda entry: entry[0])]
         # A flood arrives within one loop turn, so every connection has unread bytes. Checking all of them for each new
         # one would take a second.
