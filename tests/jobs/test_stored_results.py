@@ -13,8 +13,9 @@ from typing import Any
 import pytest
 from prometheus_client import CollectorRegistry
 
+from docparser.contract.answers import PageReport
 from docparser.errors import JobNotFound, StorageDamaged, StorageUnavailable
-from docparser.http.answers import report_headers
+from docparser.http.answers import MOST_NOTES, report_headers
 from docparser.http.jobs.results import _picture, stored_answer, stored_result
 from docparser.jobs.storage.states import StepState
 from tests.support.job_place import Place
@@ -121,7 +122,16 @@ def test_notes_on_a_page_make_no_result_partial(make_service: Made, tmp_path: Pa
     place.work()
     job, _, steps, _ = service.store.look(job_id)
     report = json.loads(b"".join(stored_result(service, job, steps, NO_MODELS, str)))["docparser"]
-    assert report["pages"] and report["partial"] is False and report_headers(report) == {}
+    assert report["pages"] and report["partial"] is False
+    assert report_headers(report) == {"Document-Notes": '["page 1: m"]'}
+
+
+def test_sentences_of_a_header_are_bounded():
+    pages: list[PageReport] = [{"page": n, "notes": [{"kind": "blank", "message": "空"}]} for n in range(1, 90)]
+    said = report_headers({"partial": False, "pages": pages, "notes": ["an option"]})["Document-Notes"]
+    sentences = json.loads(said)
+    assert said.isascii() and len(sentences) == MOST_NOTES + 2
+    assert sentences[:2] == ["an option", "page 1: 空"] and sentences[-1] == "..."
 
 
 @pytest.mark.parametrize(

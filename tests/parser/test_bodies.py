@@ -351,6 +351,8 @@ def test_a_part_with_any_of_these_is_a_file_of_that_name():
     assert asyncio.run(names_in_form('name="file"; filename="发.png"'.encode("gbk"))) == ["发.png"]
     with pytest.raises(InvalidRequest, match="'file' is not UTF-8: .*; a file needs a filename"):
         asyncio.run(names_in_form(b'name="file"'))
+    with pytest.raises(InvalidRequest, match="maximum size of 1024KB; a file needs a filename"):
+        asyncio.run(names_in_form(b'name="file"', bytes(2 * MIB)))
 
 
 @pytest.mark.parametrize(

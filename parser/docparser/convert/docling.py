@@ -52,7 +52,7 @@ def convert_answer(args: dict[str, Any], source: BinaryIO, sink: BinaryIO) -> No
         "text": lambda: PAGE_BREAK.join(_text(entry) for _, entry in document.entries()),
     }
     report = document.result["docparser"]
-    said = {
+    answer = {
         "document": {
             "filename": args["name"],
             **{f"{format}_content": writers[format]() if format in args["formats"] else None for format in writers},
@@ -62,15 +62,15 @@ def convert_answer(args: dict[str, Any], source: BinaryIO, sink: BinaryIO) -> No
             {
                 "component_type": "pipeline",
                 "module_name": "docparser",
-                "error_message": f"page {page['page']}: {page['error']['message']}",
+                "error_message": f"page {page['page']}: {said['message']}",
             }
             for page in report["pages"]
-            if "error" in page
+            for said in (*([page["error"]] if "error" in page else ()), *page.get("blocks", ()), *page.get("notes", ()))
         ],
         "processing_time": args["seconds"],
         "timings": {},
     }
-    sink.write(json.dumps(said, ensure_ascii=False).encode("utf-8", "replace"))
+    sink.write(json.dumps(answer, ensure_ascii=False).encode("utf-8", "replace"))
 
 
 def _markdown(page: ResultPage, embed: bool) -> str:

@@ -57,7 +57,7 @@ JOBS = {
 # A stranger may have written the document, so a browser must run nothing of its result, whatever it takes it for.
 SAFE = {"Content-Security-Policy": "default-src 'none'; sandbox"}
 PARTIAL, NOTES = "Document-Partial", "Document-Notes"
-MOST_RANGES = 100  # of pages in a header; proxies bound heads
+MOST_RANGES, MOST_NOTES = 100, 20  # of pages, and sentences on them, in a header; proxies bound heads
 CHUNK = 1 << 18
 EVENT_STREAM = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}  # headers: nobody on the way keeps it
 TOO_LARGE = "document: its pages do not fit into one answer"
@@ -102,11 +102,13 @@ def in_formats(words: str, json: type) -> dict[str, Any]:
 
 
 def report_headers(report: DocumentNotes, missing: Iterable[int] = ()) -> dict[str, str]:
-    """What only JSON has room for: the pages where something is missing or cut, and options without effect.
-    ``missing``: pages that the report does not name."""
+    """What only JSON has room for: the pages where something is missing or cut, what else there is to say of pages
+    (that one is blank, for instance), and options without effect. ``missing``: pages that the report does not name."""
     numbers = {page["page"] for page in report["pages"] if "error" in page or "blocks" in page} | set(missing)
     headers = {PARTIAL: _ranges(sorted(numbers))} if numbers else {}
-    return headers | ({NOTES: json.dumps(report["notes"])} if report.get("notes") else {})
+    said = [f"page {page['page']}: {note['message']}" for page in report["pages"] for note in page.get("notes", ())]
+    notes = [*report.get("notes", ()), *said[:MOST_NOTES], *["..."][: len(said) > MOST_NOTES]]
+    return headers | ({NOTES: json.dumps(notes)} if notes else {})
 
 
 def _ranges(numbers: Sequence[int]) -> str:

@@ -57,7 +57,8 @@ HEADERS: dict[str, dict[str, Any]] = {
         "schema": {"type": "string"},
     },
     "Document-Notes": {
-        "description": "Options without effect, as a JSON list of sentences; left out if there are none.",
+        "description": "Options without effect, and what there is to say of pages, as a JSON list of sentences; left "
+        "out if there are none.",
         "schema": {"type": "string"},
     },
 }

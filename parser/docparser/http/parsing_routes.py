@@ -146,7 +146,8 @@ async def _upload(request: Request, pictures: bool) -> AsyncIterator[tuple[str, 
             file = form.get("file")
             if not isinstance(file, UploadFile):
                 raise InvalidRequest(
-                    "file: missing; send multipart/form-data with a part `file`, like curl -F file=@page.png"
+                    "file: missing; send multipart/form-data with a part `file` that has a filename, like curl -F "
+                    "file=@page.png"
                 )
             if unknown := [name for name in form if name not in PARTS]:
                 raise InvalidRequest(unknown_words(unknown[0], PARTS, "field"))

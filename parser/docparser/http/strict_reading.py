@@ -107,7 +107,9 @@ async def form_of(request: Request, max_fields: int) -> AsyncIterator[FormData]:
             with disk_errors():
                 form = await parser.parse()
     except MultiPartException as exc:
-        raise InvalidRequest(f"body: not multipart/form-data as expected ({exc.message})") from None
+        # Starlette takes a part without a filename for a text.
+        hint = "; a file needs a filename" if exc.message.startswith("Part exceeded") else ""
+        raise InvalidRequest(f"body: not multipart/form-data as expected ({exc.message.rstrip('.')}{hint})") from None
     try:
         yield form
     finally:

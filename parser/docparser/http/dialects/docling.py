@@ -192,7 +192,7 @@ async def _uploaded(request: Request) -> AsyncIterator[tuple[BinaryIO, DoclingOp
     async with form_of(request, max_fields=200) as form:
         file = form.get("files")
         if not isinstance(file, UploadFile):
-            raise InvalidRequest("files: missing; send multipart/form-data with one part `files`")
+            raise InvalidRequest("files: missing; send multipart/form-data with one part `files` that has a filename")
         fields: dict[str, list[str]] = {}
         for name, value in form.multi_items():
             if isinstance(value, str):

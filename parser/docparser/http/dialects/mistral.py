@@ -181,7 +181,9 @@ async def upload(request: Request) -> Response:
         if purpose != "ocr":
             raise InvalidRequest(f"purpose: {str(purpose)[:40]!r} is not supported; expected 'ocr'")
         if not isinstance(file, UploadFile) or not file.size:
-            raise InvalidRequest("file: missing or empty; send multipart/form-data with a part `file`")
+            raise InvalidRequest(
+                "file: missing or empty; send multipart/form-data with a part `file` that has a filename"
+            )
         kept = await _uploads(request).keep(
             file.file,
             (file.filename or "document")[:200],

@@ -51,7 +51,9 @@ async def read_submission(request: Request, served: ServedModel, intake: Documen
     async with form_of(request, max_fields=50) as form:
         file = form.get("file")
         if not isinstance(file, UploadFile):
-            raise InvalidJob("file: missing; send multipart/form-data with a part `file`, or JSON with `fileUrl`")
+            raise InvalidJob(
+                "file: missing; send multipart/form-data with a part `file` that has a filename, or JSON with `fileUrl`"
+            )
         fields = {name: value for name, value in form.items() if isinstance(value, str)}
         name = file.filename or "document"
         yield await asyncio.to_thread(
