@@ -39,14 +39,12 @@ from docparser.jobs.storage.store import JobStore
 from docparser.jobs.submission import select_pages
 from docparser.models.readiness import Readiness
 from docparser.parsing.fair_queue import Flow
-from docparser.parsing.result import PageOutcome
+from docparser.parsing.result import BLOCK_PAUSE_S, BLOCK_TRIES, PageOutcome
 from docparser.parsing.service import ParseService
 
 log = logging.getLogger(__name__)
 
 PAUSE_S = 1.0  # between two tries to tell the queue
-BLOCK_TRIES = 3  # for a page, while the VLM leaves some of its blocks unanswered
-BLOCK_PAUSE_S = 5.0
 SUSPECT = 3
 ABSENCES = 30  # the service itself may end as often with a page (``jobs/storage/queue``)
 GONE = "the document is missing where jobs are kept; submit it again"
@@ -203,10 +201,8 @@ class StepWork:
             raise outcome.error
         if claim.attempts < BLOCK_TRIES and outcome.vlm_failed_on_some_block:
             return await asyncio.to_thread(self._queue.requeue, claim, BLOCK_PAUSE_S, count=True)
-        if outcome.vlm_failed_on_every_block:
-            assert outcome.parsed is not None, "the VLM was asked for the blocks of a parsed page"
-            words = f"The VLM server failed on every block: {outcome.parsed.block_notes[0]['message']}"
-            return await asyncio.to_thread(self._queue.fail, claim, "VlmUnavailable", words, join=join)
+        if (failure := outcome.vlm_failure) is not None:
+            return await asyncio.to_thread(self._queue.fail, claim, "VlmUnavailable", str(failure), join=join)
         models = await self._readiness.models_in_use()
         # While the storage or the database is away, keep the page and try again: reading costs more than waiting.
         record = await self._keep_trying(self._keep, claim, outcome, models)
