@@ -19,8 +19,8 @@ from urllib.parse import urljoin
 import aiohttp
 
 from docparser.contract.request_parts import is_url
-from docparser.documents.spool import Document, disk_errors, filled, spooled
-from docparser.errors import DocumentTooLarge, InvalidDocument, InvalidRequest
+from docparser.documents.spool import Document, filled, spooled
+from docparser.errors import DocumentTooLarge, InvalidDocument, InvalidRequest, disk_errors
 from docparser.outbound import AddressRefused, Allowed, GuardedClient, ListedHosts, NotPublic, Unreachable, is_public
 from docparser.settings import Settings
 from file_types import HEAD_BYTES, SUPPORTED, format_of, other_format

@@ -21,8 +21,8 @@ from docparser.contract.answers import (
     PageSize,
     Report,
 )
-from docparser.documents.spool import close, disk_errors
-from docparser.errors import InvalidRequest, ParserError, VlmUnavailable
+from docparser.documents.spool import close
+from docparser.errors import InvalidRequest, ParserError, VlmUnavailable, disk_errors
 from docparser.worker.messages import ParsedPage
 
 IN_MEMORY = 8 << 20  # bytes of one request
