@@ -22,7 +22,6 @@ from docparser.vlm.endpoints import CallLimit, Endpoint, Endpoints, Reachability
 from docparser.vlm.failures import (
     FIRST_PAUSE_S,
     MISCONFIGURED,
-    OTHER_SAMPLING,
     TINY_S,
     BlockNote,
     BlockRefused,
@@ -41,6 +40,7 @@ from docparser.vlm.reply import (
     error_text,
     from_json,
 )
+from selftest.server import OTHER_SAMPLING
 from selftest.tiny_image import tiny_request, tiny_request_id
 
 # In each event, so that a stream that is left has its count too.
