@@ -27,6 +27,7 @@ from docparser.http.gate import holder_of
 from docparser.http.jobs.openapi import EXPIRED, NO_JOB, NO_RESULT
 from docparser.http.jobs.requests import JobRoute, base_url, identity, jobs_of, result_url
 from docparser.http.openapi import BINARY, as_text, shows
+from docparser.http.paths import JOBS
 from docparser.jobs.links import PREFIX
 from docparser.jobs.pages import FROZEN, NAME, Address
 from docparser.jobs.result import data_info
@@ -37,7 +38,7 @@ from docparser.sandbox.offload import Offload
 from docparser.sandbox.process import Bounds
 
 signed = APIRouter(prefix=PREFIX, tags=["jobs"], route_class=JobRoute, default_response_class=Response)
-router = APIRouter(prefix="/api/v2/ocr/jobs", tags=["jobs"], route_class=JobRoute, default_response_class=Response)
+router = APIRouter(prefix=JOBS, tags=["jobs"], route_class=JobRoute, default_response_class=Response)
 
 CONVERTING: dict[int | str, dict[str, Any]] = {
     200: in_formats("The pages that have ended, in the format that was asked for.", ParsedDocument),
