@@ -19,6 +19,7 @@ from pydantic import ValidationError
 from docparser import traces
 from docparser.clients.allowance import Allowance
 from docparser.contract.answers import ModelsInUse
+from docparser.contract.request_parts import parse_ranges, select_pages
 from docparser.contract.schemas import ParseOptions, describe_errors
 from docparser.documents.spool import Document
 from docparser.errors import (
@@ -36,7 +37,6 @@ from docparser.jobs.storage.files import JobFiles, size_of
 from docparser.jobs.storage.queue import Claim, PageRecord, StepQueue
 from docparser.jobs.storage.states import JOINING, OPENING, Step, StepState
 from docparser.jobs.storage.store import JobStore
-from docparser.jobs.submission import select_pages
 from docparser.models.readiness import Readiness
 from docparser.parsing.fair_queue import Flow
 from docparser.parsing.result import BLOCK_PAUSE_S, BLOCK_TRIES, PageOutcome
@@ -51,6 +51,17 @@ GONE = "the document is missing where jobs are kept; submit it again"
 
 # The service cannot work now, whatever the page; the step is tried again when it can.
 RETRY_LATER = (NotReady, DataDirFull, StorageUnavailable)
+
+
+def pages_of_job(text: str | None, count: int) -> list[int]:
+    """The page numbers (from 1, ascending, each once) that ``text`` names in a document of ``count`` pages; None means
+    all. Raises InvalidJob."""
+    if text is None:
+        return list(range(1, count + 1))
+    try:
+        return select_pages(parse_ranges(text), count)
+    except ValueError as exc:
+        raise InvalidJob(f"pageRanges: {exc}") from None
 
 
 class Suspects:
@@ -183,7 +194,7 @@ class StepWork:
         async with self._document(claim) as document:
             await asyncio.to_thread(self._files.forget_unsure, claim.job.id)  # the claim proves its row
             count = await self._service.count_pages(document, self._flow(claim))
-        numbers = select_pages(claim.job.page_ranges, count)
+        numbers = pages_of_job(claim.job.page_ranges, count)
         job = claim.job
         await asyncio.to_thread(self._allowance.spend_pages, job.owner, len(numbers), reference=job.id)
         await asyncio.to_thread(self._queue.opened, claim, count, numbers, join=join)

@@ -11,8 +11,8 @@ from typing import Any, BinaryIO
 
 from pydantic import ValidationError
 
-from docparser.contract import request_parts, strict_json
-from docparser.contract.request_parts import MAX_RANGES, PRIORITIES
+from docparser.contract import strict_json
+from docparser.contract.request_parts import MAX_RANGES, PRIORITIES, parse_ranges
 from docparser.contract.schemas import ParseOptions, describe_errors, unknown_notes
 from docparser.documents.intake import check_type
 from docparser.errors import InvalidDocument, InvalidJob
@@ -24,17 +24,6 @@ FIELDS = ("model", "optionalPayload", "pageRanges", "batchId", "callbackUrl", "p
 MAX_NAME = 200
 MAX_ID = 128
 MAX_PAYLOAD = 1 << 16  # characters; it is kept with the job
-
-
-def select_pages(text: str | None, count: int) -> list[int]:
-    """The page numbers (from 1, ascending, each once) that ``text`` names in a document of ``count`` pages; None means
-    all. Raises InvalidJob."""
-    if text is None:
-        return list(range(1, count + 1))
-    try:
-        return request_parts.select_pages(request_parts.parse_ranges(text), count)
-    except ValueError as exc:
-        raise InvalidJob(f"pageRanges: {exc}") from None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -70,7 +59,7 @@ def check_submission(
     served.check(model)
     ranges = _text(fields, "pageRanges", MAX_RANGES)
     try:
-        request_parts.parse_ranges(ranges or "1")
+        parse_ranges(ranges or "1")
     except ValueError as exc:
         raise InvalidJob(f"pageRanges: {exc}") from None
     options = _options(fields.get("optionalPayload"))
