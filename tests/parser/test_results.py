@@ -131,7 +131,7 @@ def test_a_stored_page_of_a_job_says_its_notes(kept, said):
     step = Step(7, StepState.DONE, 1, None, None, 100, 200, folder="f", sha256="", changed=1)
     damage: Any = None
     models: Any = {}
-    page, _ = Results(files, damage).page(job, step, str, models)
+    page, _ = Results(files, damage).page(job, step, "", models)
     assert page["docparser"] == {"models": {}, "partial": "blocks" in said, "pages": [{"page": 7, **said}]}
 
 
