@@ -119,6 +119,7 @@ class InternalError(PageFailed):
     """A fault of the service; details are in the log only."""
 
     kind = "internal"
+    on_a_page = "The parser failed on this page; the operator finds the details in its log."
 
 
 # Errors of jobs.

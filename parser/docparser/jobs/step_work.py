@@ -24,6 +24,7 @@ from docparser.contract.schemas import ParseOptions, describe_errors
 from docparser.documents.spool import Document
 from docparser.errors import (
     DataDirFull,
+    InternalError,
     InvalidJob,
     NotReady,
     ParserError,
@@ -156,8 +157,7 @@ class StepWork:
             await self._fail(claim, type(exc).__name__, str(exc), join)
         except Exception:
             log.exception("job %s, step %d", claim.job.id, claim.number)
-            words = "The parser failed on this page; the operator finds the details in its log."
-            await self._fail(claim, "InternalError", words, join)
+            await self._fail(claim, "InternalError", InternalError.on_a_page, join)
 
     async def _fail(self, claim: Claim, kind: str, words: str, join: bool) -> None:
         """The page failed. If its document's place cannot be used, it is tried again instead."""
