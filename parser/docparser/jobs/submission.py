@@ -14,11 +14,10 @@ from pydantic import ValidationError
 from docparser.contract import strict_json
 from docparser.contract.request_parts import MAX_RANGES, PRIORITIES, parse_ranges
 from docparser.contract.schemas import ParseOptions, describe_errors, unknown_notes
-from docparser.documents.intake import check_type
-from docparser.errors import InvalidDocument, InvalidJob
+from docparser.documents.intake import type_of_upload
+from docparser.errors import InvalidDocument, InvalidJob, InvalidRequest
 from docparser.jobs.webhook import MOST_CHARACTERS
 from docparser.models.served_model import SDK_NAMES, ServedModel
-from file_types import HEAD_BYTES, SUPPORTED
 
 FIELDS = ("model", "optionalPayload", "pageRanges", "batchId", "callbackUrl", "priority")  # beside the document
 MAX_NAME = 200
@@ -70,15 +69,10 @@ def check_submission(
     priority = _text(fields, "priority", MAX_ID)
     if priority is not None and priority not in PRIORITIES:
         raise InvalidJob(f"priority: {priority!r} is not valid; expected {' or '.join(PRIORITIES)}")
-    document.seek(0)
-    head = document.read(HEAD_BYTES)
-    if not head:
-        raise InvalidJob(f"file: the document is empty; expected {SUPPORTED}")
     try:
-        format = check_type(head, None)
-    except InvalidDocument as exc:
+        format = type_of_upload(document)
+    except (InvalidDocument, InvalidRequest) as exc:
         raise InvalidJob(str(exc)) from None
-    document.seek(0)
     # Every binary file has readinto; typing.BinaryIO does not declare it.
     digest = hashlib.file_digest(document, "sha256")  # type: ignore[arg-type]
     told = [*filter(None, [callback_url, priority])]  # an option that is not given leaves the fingerprint as it is
