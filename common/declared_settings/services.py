@@ -221,7 +221,6 @@ LAYOUT = (
         least=0.01,
         most=1,
     ),
-    Whole("LAYOUT_THREADS", "1", "The layout server's threads on a CPU.", least=1, most=256),
 )
 ADDRESSES = (
     Setting("PARSER_BIND", "127.0.0.1", "Address at which the parser is published.", form="address"),

@@ -27,7 +27,9 @@ WITH_TOKENS = {
     "return_token_ids": True,
     "return_tokens_as_token_ids": True,
 }
-SAMPLED = {"temperature": 0.3, "top_p": 0.95, "repetition_penalty": 1.15}  # docparser.vlm.failures, OTHER_SAMPLING
+# The parser tries a block whose text ran into a loop once more with these sampling parameters of vLLM, which make the
+# same words less likely.
+OTHER_SAMPLING = {"temperature": 0.3, "top_p": 0.95, "repetition_penalty": 1.15}
 
 
 @dataclass(frozen=True)
@@ -75,7 +77,7 @@ class Server:
     def sample(self, image: bytes, question: Question) -> None:
         """One request as the parser sends for a block that ran into a loop: its temperature, top_p and penalty need
         operators of the die that no greedy answer needs. The sampled text proves nothing."""
-        self._chat([image], question, 8, SAMPLED)
+        self._chat([image], question, 8, OTHER_SAMPLING)
 
     def _chat(
         self, images: Sequence[bytes], question: Question, max_new_tokens: int, how: dict[str, Any]

@@ -34,7 +34,7 @@ def main() -> int:
     began = time.monotonic()
     weights = find_layout(settings.weights)
     verify_layout(weights.path)
-    device = open_device(settings.device, settings.memory_share, settings.threads)
+    device = open_device(settings.device, settings.memory_share)
     model = LayoutModel(weights.path, device, settings.most_pages)
     log.info(
         "layout model %s on %s, up to %d pages at once, ready after %.1f s",

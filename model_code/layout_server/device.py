@@ -11,9 +11,9 @@ import torch
 from tool_errors import DeviceError
 
 
-def open_device(name: str, memory_share: float, threads: int) -> torch.device:
+def open_device(name: str, memory_share: float) -> torch.device:
     """Raises DeviceError, which names the missing part."""
-    torch.set_num_threads(threads)
+    torch.set_num_threads(1)  # on a CPU the server is for tests, beside a VLM that needs the cores
     kind, _, number = name.partition(":")
     if kind == "cpu":
         return torch.device("cpu")

@@ -14,7 +14,7 @@ from served_weights.settings import WeightSettings
 @dataclass(frozen=True)
 class Settings:
     """``memory_share`` is the largest share of a die's memory that the server takes. A page waits ``wait_s`` for other
-    pages. ``threads`` are the CPU's."""
+    pages."""
 
     weights: WeightSettings
     device: str
@@ -24,13 +24,11 @@ class Settings:
     wait_s: float
     most_waiting: int
     memory_share: float
-    threads: int
 
     @classmethod
     def from_environment(cls, env: Mapping[str, str]) -> Settings:
         """Read what WeightSettings reads, and LAYOUT_DEVICE, LAYOUT_HOST, LAYOUT_PORT, LAYOUT_BATCH, LAYOUT_WAIT_MS,
-        LAYOUT_QUEUE, LAYOUT_MEMORY_SHARE, LAYOUT_THREADS, and SOC_VERSION (the image's); empty means unset. Raises
-        UsageError."""
+        LAYOUT_QUEUE, LAYOUT_MEMORY_SHARE, and SOC_VERSION (the image's); empty means unset. Raises UsageError."""
         device = declared_settings.text(env, "LAYOUT_DEVICE")
         atlas.of_soc(env.get("SOC_VERSION") or atlas.DEFAULT.soc).check_layout(device)
         return cls(
@@ -42,5 +40,4 @@ class Settings:
             wait_s=declared_settings.whole(env, "LAYOUT_WAIT_MS") / 1000,
             most_waiting=declared_settings.whole(env, "LAYOUT_QUEUE"),
             memory_share=declared_settings.number(env, "LAYOUT_MEMORY_SHARE"),
-            threads=declared_settings.whole(env, "LAYOUT_THREADS"),
         )

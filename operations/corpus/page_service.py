@@ -18,19 +18,17 @@ from typing import Any
 
 from docparser.contract.schemas import ParseOptions
 from docparser.documents.spool import Document
-from docparser.errors import NotReady, VlmUnavailable
+from docparser.errors import NotReady
 from docparser.models.served_model import ServedModel
 from docparser.parsing.fair_queue import Flow
 from docparser.parsing.metrics import Metrics
 from docparser.parsing.pool import WorkerPool
-from docparser.parsing.result import EMPTY_ENTRY, DocumentReport, PageOutcome
+from docparser.parsing.result import BLOCK_PAUSE_S, BLOCK_TRIES, EMPTY_ENTRY, DocumentReport, PageOutcome
 from docparser.parsing.scheduler import PageScheduler
 from docparser.parsing.service import ParseService
 from docparser.settings import Settings
 
 CHECK_S = 0.2
-BLOCK_TRIES = 3  # as with jobs (docparser/jobs/step_work.py)
-BLOCK_PAUSE_S = 5.0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -105,9 +103,8 @@ class PageService:
                 break
             await asyncio.sleep(BLOCK_PAUSE_S)
             outcome = await self._page(document, number, flow)
-        if outcome.vlm_failed_on_every_block and outcome.parsed is not None:
-            words = f"The VLM server failed on every block: {outcome.parsed.block_notes[0]['message']}"
-            outcome = PageOutcome(outcome.index, error=VlmUnavailable(words))
+        if (failure := outcome.vlm_failure) is not None:
+            outcome = PageOutcome(outcome.index, error=failure)
         return self._told(document, number, outcome)
 
     async def _page(self, document: Document, number: int, flow: Flow) -> PageOutcome:

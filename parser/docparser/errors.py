@@ -7,6 +7,9 @@ so each class takes its message as the only argument.
 
 from __future__ import annotations
 
+import contextlib
+from collections import abc
+
 
 class ParserError(Exception):
     """Base class; the message may be shown to the client. ``kind``: what an answer calls it that lists failed pages."""
@@ -83,6 +86,15 @@ class SpoolFull(ParserError):
     """The document or its result cannot be written to PARSER_SPOOL_DIR."""
 
 
+@contextlib.contextmanager
+def disk_errors(of: str = "document") -> abc.Iterator[None]:
+    """Raises SpoolFull for errors of the disk."""
+    try:
+        yield
+    except OSError as exc:
+        raise SpoolFull(f"The parser's disk cannot take the {of} ({exc.strerror}); see PARSER_SPOOL_DIR.") from None
+
+
 class PageTimeout(PageFailed):
     """A page took longer than the operator allows."""
 
@@ -107,6 +119,7 @@ class InternalError(PageFailed):
     """A fault of the service; details are in the log only."""
 
     kind = "internal"
+    on_a_page = "The parser failed on this page; the operator finds the details in its log."
 
 
 # Errors of jobs.

@@ -16,6 +16,7 @@ import yaml
 
 from docparser.errors import NotReady
 from docparser.settings import Settings
+from docparser.settings.models import VLM_CONNECT_TIMEOUT_S
 from health_probe import OPENER
 from served_weights import layout
 from served_weights.catalog import Model
@@ -66,7 +67,7 @@ def names_served(settings: Settings) -> list[str]:
     headers = {"Authorization": f"Bearer {settings.vlm_api_key}"} if settings.vlm_api_key else {}
     request = urllib.request.Request(f"{settings.vlm_url}/models", headers=headers)
     try:
-        with OPENER.open(request, timeout=settings.vlm_connect_timeout_s) as answer:
+        with OPENER.open(request, timeout=VLM_CONNECT_TIMEOUT_S) as answer:
             return [str(model["id"]) for model in json.loads(answer.read(MOST_BYTES))["data"]]
     except (OSError, HTTPException, ValueError, LookupError, TypeError):
         return []

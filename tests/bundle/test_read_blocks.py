@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import ast
 import base64
 import json
 import os
@@ -20,16 +19,14 @@ from bundle.compose import served_model
 from bundle.local_mode.settings import LocalSettings
 from container import status as container
 from selftest import check, chinese
-from selftest.server import Server
+from selftest.server import OTHER_SAMPLING, Server
 from served_weights.catalog import DEFAULT_FILE, Catalog
 from served_weights.question import Question
 from tests.support.paths import ROOT
 from tests.support.simulated_http import JsonHandler, SimulatedServer
 from tool_errors import ServiceError, UsageError
 
-WORDS = (ROOT / "parser/docparser/vlm/failures.py").read_text()
 CHINESE = base64.b64encode(chinese.PICTURE.read_bytes()).decode()
-OTHER = ast.literal_eval(WORDS.partition("OTHER_SAMPLING = ")[2].partition("\n")[0])
 
 
 class SimulatedReplica(SimulatedServer):
@@ -68,7 +65,7 @@ class SimulatedReplica(SimulatedServer):
                 if self.refuses():
                     return None
                 if body["temperature"]:
-                    replica.sampled.append({name: body[name] for name in OTHER})
+                    replica.sampled.append({name: body[name] for name in OTHER_SAMPLING})
                     return self.reply(500 if replica.lacks_sampling else 200, {})
                 picture, words = body["messages"][0]["content"]
                 replica.asked.append(words["text"])
@@ -151,11 +148,11 @@ def test_local_mode_asks_with_the_parsers_key(replicas: list[SimulatedReplica], 
 
 @pytest.mark.server
 def test_each_samples_as_the_parser_does(replicas: list[SimulatedReplica], tmp_path: Path):
-    """Its operators are others than those of a greedy answer. The parser is no package here: its words are parsed."""
+    """Its operators are others than those of a greedy answer."""
     replicas[2].lacks_sampling = True
     status, found = read(tmp_path, replicas)
     assert status == 1 and [bool(answer["error"]) for answer in found] == [False, False, True]
-    assert "HTTP 500" in found[2]["error"] and replicas[0].sampled == [OTHER]
+    assert "HTTP 500" in found[2]["error"] and replicas[0].sampled == [OTHER_SAMPLING]
 
 
 @pytest.mark.server

@@ -28,7 +28,7 @@ def service_over(page: Callable[..., Any], patience_s: float) -> PageService:
 
 
 def outcome(failed: bool) -> Any:
-    return SimpleNamespace(vlm_failed_on_some_block=failed, vlm_failed_on_every_block=False)
+    return SimpleNamespace(vlm_failed_on_some_block=failed, vlm_failure=None)
 
 
 @pytest.mark.parametrize(

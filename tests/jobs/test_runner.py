@@ -19,13 +19,13 @@ from docparser.contract.schemas import ParseOptions
 from docparser.documents.spool import Document
 from docparser.errors import InvalidDocument, NotReady, QuotaExceeded, StorageDamaged
 from docparser.jobs.runner import WATCHED_STEPS, JobRunner
-from docparser.jobs.step_work import BLOCK_TRIES, GONE
+from docparser.jobs.step_work import GONE
 from docparser.jobs.storage.job_order import Eligible
 from docparser.jobs.storage.queue import Claim
 from docparser.jobs.storage.retention import Retention
 from docparser.jobs.storage.states import Job, Step
 from docparser.parsing.fair_queue import Flow
-from docparser.parsing.result import PageOutcome
+from docparser.parsing.result import BLOCK_TRIES, PageOutcome
 from docparser.worker.messages import ParsedPage
 from tests.support.job_place import Place
 from tests.support.off_the_loop import off_the_loop

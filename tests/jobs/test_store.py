@@ -28,12 +28,12 @@ from docparser.errors import (
 from docparser.http.jobs.results import stored_answer
 from docparser.jobs.links import STEP_S, Links
 from docparser.jobs.result import Damage, Results
+from docparser.jobs.step_work import pages_of_job
 from docparser.jobs.storage import queue, repair, retention
 from docparser.jobs.storage.data_folder import FolderFiles
 from docparser.jobs.storage.job_folders import JobFolders
 from docparser.jobs.storage.retention import Retention
 from docparser.jobs.storage.states import JOINING, JobState
-from docparser.jobs.submission import select_pages
 from tests.support.job_place import Place, in_a_bucket_too
 from tests.support.wait import wait_for
 
@@ -508,13 +508,13 @@ def test_addresses_of_results_belong_to_one_job_and_expire(tmp_path, monkeypatch
     ],
 )
 def test_page_ranges(text, pages):
-    assert select_pages(text, 5) == pages
+    assert pages_of_job(text, 5) == pages
 
 
 @pytest.mark.parametrize("text", ["", "0", "3-2", "a", "1,,2", "-3", "1-2-3", "6", "5-9", "6-9~", "1-~", "2~", "1 2"])
 def test_page_ranges_that_are_refused(text):
     with pytest.raises(InvalidJob, match="pageRanges"):
-        select_pages(text, 5)
+        pages_of_job(text, 5)
 
 
 def test_two_processes_open_a_new_directory_at_once(tmp_path):

@@ -83,7 +83,7 @@ def test_pages_that_are_joined_while_a_client_reads_them_stay_whole(make_service
     job_id = place.submit(3)
     place.work()
     job, _, steps, _ = service.store.look(job_id)
-    lines = service.results.lines(job, steps, str, NO_MODELS)
+    lines = service.results.lines(job, steps, "", NO_MODELS)
     next(lines)
     for number in (2, 3):
         replaced(place, job_id, number)
@@ -105,13 +105,13 @@ def test_a_job_that_is_removed_while_a_client_reads_it_is_not_damaged(
     job, _, steps, _ = service.store.look(job_id)
     (tmp_path / "jobs" / job_id / "pages" / str(steps[0].folder) / "page.json").write_bytes(b"{}")
     for _ in range(2):  # two clients saw the page before it failed
-        (line,) = service.results.lines(job, steps, str, NO_MODELS)
+        (line,) = service.results.lines(job, steps, "", NO_MODELS)
         assert json.loads(line)["result"]["docparser"]["pages"][0]["error"]["kind"] == "damaged"
     assert registry.get_sample_value("docparser_damaged_pages_total") == 1
     caplog.clear()
     service.purge(job_id, "")
     with pytest.raises(JobNotFound, match="removed"):
-        list(service.results.lines(job, steps, str, NO_MODELS))
+        list(service.results.lines(job, steps, "", NO_MODELS))
     assert registry.get_sample_value("docparser_damaged_pages_total") == 1 and caplog.text == ""
 
 
@@ -121,7 +121,7 @@ def test_notes_on_a_page_make_no_result_partial(make_service: Made, tmp_path: Pa
     place.parse(place.claim(), page_notes=[{"kind": "blank", "message": "m"}])
     place.work()
     job, _, steps, _ = service.store.look(job_id)
-    report = json.loads(b"".join(stored_result(service, job, steps, NO_MODELS, str)))["docparser"]
+    report = json.loads(b"".join(stored_result(service, job, steps, NO_MODELS, "")))["docparser"]
     assert report["pages"] and report["partial"] is False
     assert report_headers(report) == {"Document-Notes": '["page 1: m"]'}
 
@@ -155,7 +155,7 @@ def test_a_page_that_is_read_while_the_storage_is_away_is_not_damaged(make_servi
     def reads() -> None:
         for read in (
             lambda: _picture(service, job_id, 1, "a.jpg"),
-            lambda: list(service.results.lines(job, steps, str, NO_MODELS)),
+            lambda: list(service.results.lines(job, steps, "", NO_MODELS)),
         ):
             with pytest.raises(StorageUnavailable, match="PARSER_DATA_DIR"):
                 read()

@@ -35,7 +35,7 @@ def gated(settings: Settings, app=None) -> Gate:
     metrics = Metrics(pool, PageScheduler(settings, pool))
     ring, by_client = KeyRing.of(settings), ClientMetrics(metrics.registry)
     allowance = Allowance(ring, UsageLedger(SqliteUsage(settings.data_dir / "usage.sqlite3")), by_client)
-    admission = Admission(ring, Origins.of(settings), allowance, AuditLog("off"), by_client)
+    admission = Admission(ring, Origins(settings), allowance, AuditLog("off"), by_client)
     return Gate(app or echo, settings=settings, admission=admission, metrics=metrics)
 
 

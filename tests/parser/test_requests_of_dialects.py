@@ -17,7 +17,7 @@ from docparser.contract.schemas import ParseOptions, log_id_of
 from docparser.contract.strict_json import MAX_VALUES, BeyondBounds, loads
 from docparser.contract.tasks import Tasks
 from docparser.errors import InvalidJob
-from docparser.jobs.submission import select_pages
+from docparser.jobs.step_work import pages_of_job
 
 
 @pytest.mark.parametrize(("bounds", "taken"), [((5, 9), True), ((7, 7), True), ((9, 5), False), ((None, 5), True)])
@@ -148,12 +148,12 @@ def test_a_task_for_docling_reads_the_pages_that_are_read_at_once(asked: Any, se
     """One that ends beyond the document ends with it, as docling has it."""
     options = DoclingOptions.model_validate({"page_range": asked})
     if isinstance(selected, list):
-        assert options.selected(3) == [page - 1 for page in select_pages(options.page_ranges(), 3)] == selected
+        assert options.selected(3) == [page - 1 for page in pages_of_job(options.page_ranges(), 3)] == selected
         return
     with pytest.raises(ValueError, match=selected):
         options.selected(3)
     with pytest.raises(InvalidJob, match=selected.removeprefix("page_range: ")):
-        select_pages(options.page_ranges(), 3)
+        pages_of_job(options.page_ranges(), 3)
 
 
 def test_what_docling_asks_for_is_read_and_named():

@@ -131,7 +131,7 @@ def test_a_stored_page_of_a_job_says_its_notes(kept, said):
     step = Step(7, StepState.DONE, 1, None, None, 100, 200, folder="f", sha256="", changed=1)
     damage: Any = None
     models: Any = {}
-    page, _ = Results(files, damage).page(job, step, str, models)
+    page, _ = Results(files, damage).page(job, step, "", models)
     assert page["docparser"] == {"models": {}, "partial": "blocks" in said, "pages": [{"page": 7, **said}]}
 
 
@@ -142,9 +142,9 @@ def test_a_stored_page_of_a_job_says_its_notes(kept, said):
 )  # fmt: skip
 def test_whether_the_vlm_failed_on_a_page(answered: int, notes: Any, some: bool, every: bool):
     outcome = parsed(0, answered, notes)
-    assert (outcome.vlm_failed_on_some_block, outcome.vlm_failed_on_every_block) == (some, every)
+    assert (outcome.vlm_failed_on_some_block, outcome.vlm_failure is not None) == (some, every)
     failed = PageOutcome(0, error=PageTimeout("slow"))
-    assert not failed.vlm_failed_on_some_block and not failed.vlm_failed_on_every_block
+    assert not failed.vlm_failed_on_some_block and failed.vlm_failure is None
 
 
 @pytest.mark.parametrize(

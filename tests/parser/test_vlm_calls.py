@@ -24,13 +24,13 @@ from docparser.vlm.failures import (
     FIRST_PAUSE_S,
     LONGEST_FAULT_PAUSE_S,
     LONGEST_PAUSE_S,
-    OTHER_SAMPLING,
     BlockNote,
     BlockRefused,
     CallFailed,
 )
 from docparser.vlm.repetition import BAND, TEXT
 from docparser.vlm.reply import ASKED
+from selftest.server import OTHER_SAMPLING
 
 TEXT_OF = "some text"
 USAGE = {"prompt_tokens": 30, "completion_tokens": 4}

@@ -318,7 +318,7 @@ def test_settings_are_read_with_their_defaults_and_units():
     found = (given.device, given.host, given.port, given.most_pages, given.wait_s, given.most_waiting)
     assert found == ("cpu", "127.0.0.1", 8001, 4, 0.004, 128)
     env = {"DEVICE": "npu:3", "HOST": "0.0.0.0", "PORT": "9001", "BATCH": "16", "WAIT_MS": "250", "QUEUE": "5"}
-    env |= {"MEMORY_SHARE": "0.25", "THREADS": "3"}
+    env["MEMORY_SHARE"] = "0.25"
     assert Settings.from_environment({f"LAYOUT_{name}": value for name, value in env.items()}) == replace(
         given,
         weights=Settings.from_environment({}).weights,
@@ -329,14 +329,13 @@ def test_settings_are_read_with_their_defaults_and_units():
         wait_s=0.25,
         most_waiting=5,
         memory_share=0.25,
-        threads=3,
     )
 
 
-def test_on_a_cpu_it_takes_the_threads_that_it_was_given(monkeypatch: pytest.MonkeyPatch):
+def test_on_a_cpu_it_takes_one_thread(monkeypatch: pytest.MonkeyPatch):
     threads: list[int] = []
     monkeypatch.setattr(torch, "set_num_threads", threads.append)
-    assert open_device("cpu", 0.1, 3).type == "cpu" and threads == [3]
+    assert open_device("cpu", 0.1).type == "cpu" and threads == [1]
 
 
 @pytest.mark.parametrize(("name", "index"), [("npu", 0), ("npu:0", 0), ("npu:3", 3), ("npu:4", None)])
@@ -354,14 +353,13 @@ def test_a_die_is_opened_with_its_share_and_in_float32(monkeypatch: pytest.Monke
     monkeypatch.setitem(sys.modules, "torch_npu", ModuleType("torch_npu"))
     monkeypatch.setattr(torch, "npu", npu, raising=False)
     monkeypatch.setattr(device.torch, "device", lambda *words: words)
-    threads: list[int] = []
-    monkeypatch.setattr(torch, "set_num_threads", threads.append)
+    monkeypatch.setattr(torch, "set_num_threads", lambda threads: None)
     if index is None:
         with pytest.raises(DeviceError, match="LAYOUT_DEVICE is npu:4, but torch sees 4 dies"):
-            open_device(name, 0.1, 2)
+            open_device(name, 0.1)
         return
     die: Any = ("npu", index)
-    assert open_device(name, 0.1, 2) == die and threads == [2]
+    assert open_device(name, 0.1) == die
     assert done == {"device": die, "share": (0.1, die), "jit_compile": False}
     assert not npu.conv.allow_hf32 and not npu.matmul.allow_hf32
 
@@ -494,7 +492,7 @@ def test_the_process_ends_as_supervisord_needs_it(
 
 def test_without_torch_npu_the_cure_is_named():
     with pytest.raises(DeviceError, match="LAYOUT_DEVICE is npu, but torch_npu cannot be loaded"):
-        open_device("npu", 0.1, 1)
+        open_device("npu", 0.1)
 
 
 def test_an_operator_that_writes_in_place_is_no_step_of_a_plan():

@@ -32,7 +32,6 @@ PARSER_BENCHMARKS = (
     "bench_places",
     "bench_page",
     "bench_parser",
-    "bench_slow_documents",
     "bench_text_modes",
     "profile_page",
     "soak_parser",

@@ -35,15 +35,9 @@ class Foreign:
 
 
 class Origins:
-    def __init__(self, hosts: tuple[str, ...], origins: tuple[str, ...] = ()) -> None:
-        """``hosts``: lower-case names, ``*.example.org`` for all below a name, ``*`` for all. ``origins``: as browsers
+    def __init__(self, settings: Settings) -> None:
+        """Hosts are lower-case names, ``*.example.org`` for all below a name, ``*`` for all. Origins are as browsers
         send them, like ``https://example.org:8443``."""
-        self._hosts = frozenset(hosts)
-        self._suffixes = tuple(host[1:] for host in hosts if host.startswith("*."))
-        self._origins = frozenset(origins)
-
-    @classmethod
-    def of(cls, settings: Settings) -> Origins:
         machine = socket.gethostname().lower()
         short = machine.partition(".")[0]
         hosts = [*OWN, machine, short, f"{short}.local", settings.bind.lower(), settings.published_address.lower()]
@@ -53,7 +47,9 @@ class Origins:
             hosts.append((public.hostname or "").lower())
             origins.append(f"{public.scheme}://{public.netloc.rpartition('@')[2]}".lower())
         hosts += settings.allowed_host_list
-        return cls(tuple(host for host in hosts if host), tuple(origins))
+        self._hosts = frozenset(filter(None, hosts))
+        self._suffixes = tuple(host[1:] for host in hosts if host.startswith("*."))
+        self._origins = frozenset(origins)
 
     def check(self, method: str, headers: list[tuple[bytes, bytes]]) -> Foreign | None:
         """What is wrong with a request's Host, Origin and Sec-Fetch-Site; None if nothing is."""

@@ -19,8 +19,8 @@ from urllib.parse import urljoin
 import aiohttp
 
 from docparser.contract.request_parts import is_url
-from docparser.documents.spool import Document, disk_errors, filled, spooled
-from docparser.errors import DocumentTooLarge, InvalidDocument, InvalidRequest
+from docparser.documents.spool import Document, filled, spooled
+from docparser.errors import DocumentTooLarge, InvalidDocument, InvalidRequest, disk_errors
 from docparser.outbound import AddressRefused, Allowed, GuardedClient, ListedHosts, NotPublic, Unreachable, is_public
 from docparser.settings import Settings
 from file_types import HEAD_BYTES, SUPPORTED, format_of, other_format
@@ -81,6 +81,16 @@ def check_type(data: bytes, file_type: int | None) -> str:
     return found
 
 
+def type_of_upload(file: BinaryIO) -> str:
+    """As ``check_type``; the file is at its beginning then. Raises InvalidRequest for an empty one."""
+    file.seek(0)
+    head = file.read(HEAD_BYTES)
+    if not head:
+        raise InvalidRequest(f"file: the document is empty; expected {SUPPORTED}")
+    file.seek(0)
+    return check_type(head, None)
+
+
 class DocumentIntake:
     """``folder`` is PARSER_SPOOL_DIR. A document exists as long as the context that made it."""
 
@@ -107,13 +117,7 @@ class DocumentIntake:
     @contextlib.asynccontextmanager
     async def from_upload(self, file: BinaryIO) -> AsyncIterator[Document]:
         """The document in an uploaded file, which may be closed once the context is entered. Raises as above."""
-        file.seek(0)
-        head = file.read(HEAD_BYTES)
-        if not head:
-            raise InvalidRequest(f"file: the document is empty; expected {SUPPORTED}")
-        format = check_type(head, None)
-        file.seek(0)
-        async with self._spooled(file, format) as document:
+        async with self._spooled(file, type_of_upload(file)) as document:
             yield document
 
     @contextlib.asynccontextmanager

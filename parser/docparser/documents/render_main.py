@@ -27,13 +27,12 @@ from bounded_child import bound, bound_cpu, confine, end_with_parent
 from docparser.documents.decoder import DocumentDecoder
 from docparser.documents.page import DocumentLimits, Page
 from docparser.documents.spool import OpenDocument
-from docparser.errors import ParserError
+from docparser.errors import InternalError, ParserError
 from isolation import isolate
 
 PACKAGE = Path(__file__).parents[1]
 LONGEST_REQUEST = 1 << 12
 LOOK_S = 30.0  # an idle renderer keeps deleted documents open, and so on the disk, for so long
-FAILED = "The parser failed on this page; the operator finds the details in its log."
 GRACE_S = 5  # the service ends a renderer at its limit; this later limit is for a service that is stuck or gone
 
 
@@ -84,7 +83,7 @@ def _answer(decoder: DocumentDecoder, document: OpenDocument, request: dict) -> 
         return {"error": "MemoryError", "message": ""}, None
     except Exception:
         traceback.print_exc()
-        return {"error": "InternalError", "message": FAILED}, None
+        return {"error": "InternalError", "message": InternalError.on_a_page}, None
 
 
 def _write(file: int, data: bytes | memoryview) -> None:

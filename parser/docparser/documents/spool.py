@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import BinaryIO, cast
 
-from docparser.errors import SpoolFull
+from docparser.errors import disk_errors
 
 CHUNK = 1 << 20  # bytes
 
@@ -35,15 +35,6 @@ class OpenDocument:
 
     file: int
     format: str
-
-
-@contextlib.contextmanager
-def disk_errors(of: str = "document") -> Iterator[None]:
-    """Raises SpoolFull for errors of the disk."""
-    try:
-        yield
-    except OSError as exc:
-        raise SpoolFull(f"The parser's disk cannot take the {of} ({exc.strerror}); see PARSER_SPOOL_DIR.") from None
 
 
 def close(file: BinaryIO | tempfile.SpooledTemporaryFile[bytes]) -> None:

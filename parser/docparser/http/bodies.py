@@ -14,8 +14,8 @@ from typing import BinaryIO, TypeVar, cast
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from docparser.clients.shares import Shares
-from docparser.documents.spool import close, disk_errors
-from docparser.errors import DocumentTooLarge, TooBusy
+from docparser.documents.spool import close
+from docparser.errors import DocumentTooLarge, TooBusy, disk_errors
 from docparser.settings import Settings
 
 IN_MEMORY = 1 << 20  # bytes; a larger body goes to the disk

@@ -17,7 +17,7 @@ from pydantic.json_schema import GenerateJsonSchema
 
 from docparser.errors import InvalidRequest
 from docparser.http.errors import error_body, family_of, status_of
-from docparser.http.paths import needs_key, rule_of
+from docparser.http.paths import JOBS, needs_key, rule_of
 from docparser.settings import Settings
 
 SHOWN: set[type] = set()  # what `ref` named: FastAPI makes only the schemas of what routes take
@@ -70,7 +70,7 @@ REQUEST_ID = {
 }
 EXAMPLES = {
     "Error": "/parse",
-    "JobError": "/api/v2/ocr/jobs",
+    "JobError": JOBS,
     "OpenAiError": "/v1/models",
     "OcrError": "/v1/ocr",
     "DoclingError": "/v1/convert/file",

@@ -25,8 +25,8 @@ from starlette.formparsers import MultiPartException, MultiPartParser
 from docparser.contract import strict_json
 from docparser.contract.schemas import MAX_PART
 from docparser.documents.intake import DocumentIntake, Field
-from docparser.documents.spool import Document, disk_errors
-from docparser.errors import DocumentTooLarge, InvalidDocument, InvalidRequest, ParserError, SpoolFull
+from docparser.documents.spool import Document
+from docparser.errors import DocumentTooLarge, InvalidDocument, InvalidRequest, ParserError, SpoolFull, disk_errors
 from docparser.http.bodies import IN_MEMORY, Body
 
 LONGEST_TEXT = 1 << 20  # bytes

@@ -12,7 +12,7 @@ import base64
 import json
 import mimetypes
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from docparser.parsing.result import PageOutcome
@@ -20,7 +20,6 @@ from docparser.parsing.result import PageOutcome
 NAME = re.compile(r"[A-Za-z0-9._-]{1,150}")
 PICTURES = ("inputImage", "outputImages")  # of an entry; all else is its text
 FROZEN = "frozen"  # begins the names of the files that joining needs, see page.frozen
-Address = Callable[[str], str]
 
 
 def pack(outcome: PageOutcome, number: int, models: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, bytes]]:
@@ -83,14 +82,14 @@ def _rename(text: str, names: dict[str, str]) -> str:
     return re.sub("|".join(map(re.escape, longest_first)), lambda match: names[match[0]], text)
 
 
-def with_addresses(entry: dict[str, Any], address: Address) -> dict[str, Any]:
-    """``entry`` for a client: each picture's ``address`` in place of its file's name."""
+def with_addresses(entry: dict[str, Any], base: str) -> dict[str, Any]:
+    """``entry`` for a client: each picture's address, ``base`` and its file's name, in place of that name."""
     entry = dict(entry)
     if "inputImage" in entry:
-        entry["inputImage"] = address(entry["inputImage"])
+        entry["inputImage"] = base + entry["inputImage"]
     if "outputImages" in entry:
-        entry["outputImages"] = {key: address(name) for key, name in entry["outputImages"].items()}
+        entry["outputImages"] = {key: base + name for key, name in entry["outputImages"].items()}
     if "markdown" in entry:
-        images = {key: address(name) for key, name in entry["markdown"].get("images", {}).items()}
+        images = {key: base + name for key, name in entry["markdown"].get("images", {}).items()}
         entry["markdown"] = entry["markdown"] | ({"images": images} if "images" in entry["markdown"] else {})
     return entry

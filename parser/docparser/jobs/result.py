@@ -20,7 +20,7 @@ from docparser.contract import job_answers
 from docparser.contract.answers import DataInfo, ModelsInUse, PageEntry, PageError, PageReport, PageSize
 from docparser.contract.job_answers import CallbackBody, CallbackReport, JobDetails, JobPage, JobReport
 from docparser.errors import StorageDamaged, kind_of
-from docparser.jobs.pages import Address, with_addresses
+from docparser.jobs.pages import with_addresses
 from docparser.jobs.storage.callbacks import CallbackState, Delivery, Told
 from docparser.jobs.storage.files import JobFiles, Pictures
 from docparser.jobs.storage.queue import Claim, StepQueue
@@ -110,25 +110,21 @@ class Results:
         self._files = files
         self._damage = damage
 
-    def lines(self, job: Job, steps: list[Step], address: Address, models: ModelsInUse) -> Iterator[bytes]:
-        """The JSONL, line by line: the pages that have ended, in order."""
+    def lines(self, job: Job, steps: list[Step], base: str, models: ModelsInUse) -> Iterator[bytes]:
+        """The JSONL, line by line: the pages that have ended, in order. ``base``: as ``page`` has it."""
         info: DataInfo | None = data_info(job, steps)
         for step in steps:
             if step.state in (StepState.DONE, StepState.FAILED):
-                result, _ = self.page(job, step, address, models)
+                result, _ = self.page(job, step, base, models)
                 if info:
                     result["dataInfo"], info = info, None
                 yield json.dumps({"result": result}, ensure_ascii=False).encode("utf-8", "replace") + b"\n"
 
     def page(
-        self,
-        job: Job,
-        step: Step,
-        address: Address,
-        models: ModelsInUse,
-        pictures: Pictures | None = None,
+        self, job: Job, step: Step, base: str, models: ModelsInUse, pictures: Pictures | None = None
     ) -> tuple[JobPage, dict[str, Path]]:
-        """The ``result`` of one page that has ended; and its files, where ``pictures`` looks them up.
+        """The ``result`` of one page that has ended; and its files, where ``pictures`` looks them up. ``base`` begins
+        the addresses of its pictures.
 
         Raises JobNotFound if the job was removed meanwhile."""
         copies: dict[str, Path] = {}
@@ -148,12 +144,11 @@ class Results:
             except StorageDamaged as exc:
                 newer = self._damage.found(job.id, step, str(exc))
                 if newer is not None and newer.state in (StepState.DONE, StepState.FAILED):
-                    return self.page(job, newer, address, models, pictures)
+                    return self.page(job, newer, base, models, pictures)
                 copies = {}
                 error = {"kind": exc.kind, "message": str(exc)}
             else:
-                found = with_addresses(stored["entry"], lambda name: address(f"pages/{step.number}/{name}"))
-                entry = cast(PageEntry, found)
+                entry = cast(PageEntry, with_addresses(stored["entry"], f"{base}pages/{step.number}/"))
                 models, error = stored["models"], None
                 if stored["block_notes"]:
                     report["blocks"] = stored["block_notes"]

@@ -19,10 +19,12 @@ from pydantic import ValidationError
 from docparser import traces
 from docparser.clients.allowance import Allowance
 from docparser.contract.answers import ModelsInUse
+from docparser.contract.request_parts import parse_ranges, select_pages
 from docparser.contract.schemas import ParseOptions, describe_errors
 from docparser.documents.spool import Document
 from docparser.errors import (
     DataDirFull,
+    InternalError,
     InvalidJob,
     NotReady,
     ParserError,
@@ -36,23 +38,31 @@ from docparser.jobs.storage.files import JobFiles, size_of
 from docparser.jobs.storage.queue import Claim, PageRecord, StepQueue
 from docparser.jobs.storage.states import JOINING, OPENING, Step, StepState
 from docparser.jobs.storage.store import JobStore
-from docparser.jobs.submission import select_pages
 from docparser.models.readiness import Readiness
 from docparser.parsing.fair_queue import Flow
-from docparser.parsing.result import PageOutcome
+from docparser.parsing.result import BLOCK_PAUSE_S, BLOCK_TRIES, PageOutcome
 from docparser.parsing.service import ParseService
 
 log = logging.getLogger(__name__)
 
 PAUSE_S = 1.0  # between two tries to tell the queue
-BLOCK_TRIES = 3  # for a page, while the VLM leaves some of its blocks unanswered
-BLOCK_PAUSE_S = 5.0
 SUSPECT = 3
 ABSENCES = 30  # the service itself may end as often with a page (``jobs/storage/queue``)
 GONE = "the document is missing where jobs are kept; submit it again"
 
 # The service cannot work now, whatever the page; the step is tried again when it can.
 RETRY_LATER = (NotReady, DataDirFull, StorageUnavailable)
+
+
+def pages_of_job(text: str | None, count: int) -> list[int]:
+    """The page numbers (from 1, ascending, each once) that ``text`` names in a document of ``count`` pages; None means
+    all. Raises InvalidJob."""
+    if text is None:
+        return list(range(1, count + 1))
+    try:
+        return select_pages(parse_ranges(text), count)
+    except ValueError as exc:
+        raise InvalidJob(f"pageRanges: {exc}") from None
 
 
 class Suspects:
@@ -147,8 +157,7 @@ class StepWork:
             await self._fail(claim, type(exc).__name__, str(exc), join)
         except Exception:
             log.exception("job %s, step %d", claim.job.id, claim.number)
-            words = "The parser failed on this page; the operator finds the details in its log."
-            await self._fail(claim, "InternalError", words, join)
+            await self._fail(claim, "InternalError", InternalError.on_a_page, join)
 
     async def _fail(self, claim: Claim, kind: str, words: str, join: bool) -> None:
         """The page failed. If its document's place cannot be used, it is tried again instead."""
@@ -185,7 +194,7 @@ class StepWork:
         async with self._document(claim) as document:
             await asyncio.to_thread(self._files.forget_unsure, claim.job.id)  # the claim proves its row
             count = await self._service.count_pages(document, self._flow(claim))
-        numbers = select_pages(claim.job.page_ranges, count)
+        numbers = pages_of_job(claim.job.page_ranges, count)
         job = claim.job
         await asyncio.to_thread(self._allowance.spend_pages, job.owner, len(numbers), reference=job.id)
         await asyncio.to_thread(self._queue.opened, claim, count, numbers, join=join)
@@ -203,10 +212,8 @@ class StepWork:
             raise outcome.error
         if claim.attempts < BLOCK_TRIES and outcome.vlm_failed_on_some_block:
             return await asyncio.to_thread(self._queue.requeue, claim, BLOCK_PAUSE_S, count=True)
-        if outcome.vlm_failed_on_every_block:
-            assert outcome.parsed is not None, "the VLM was asked for the blocks of a parsed page"
-            words = f"The VLM server failed on every block: {outcome.parsed.block_notes[0]['message']}"
-            return await asyncio.to_thread(self._queue.fail, claim, "VlmUnavailable", words, join=join)
+        if (failure := outcome.vlm_failure) is not None:
+            return await asyncio.to_thread(self._queue.fail, claim, "VlmUnavailable", str(failure), join=join)
         models = await self._readiness.models_in_use()
         # While the storage or the database is away, keep the page and try again: reading costs more than waiting.
         record = await self._keep_trying(self._keep, claim, outcome, models)

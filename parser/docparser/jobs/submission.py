@@ -11,30 +11,18 @@ from typing import Any, BinaryIO
 
 from pydantic import ValidationError
 
-from docparser.contract import request_parts, strict_json
-from docparser.contract.request_parts import MAX_RANGES, PRIORITIES
+from docparser.contract import strict_json
+from docparser.contract.request_parts import MAX_RANGES, PRIORITIES, parse_ranges
 from docparser.contract.schemas import ParseOptions, describe_errors, unknown_notes
-from docparser.documents.intake import check_type
-from docparser.errors import InvalidDocument, InvalidJob
+from docparser.documents.intake import type_of_upload
+from docparser.errors import InvalidDocument, InvalidJob, InvalidRequest
 from docparser.jobs.webhook import MOST_CHARACTERS
 from docparser.models.served_model import SDK_NAMES, ServedModel
-from file_types import HEAD_BYTES, SUPPORTED
 
 FIELDS = ("model", "optionalPayload", "pageRanges", "batchId", "callbackUrl", "priority")  # beside the document
 MAX_NAME = 200
 MAX_ID = 128
 MAX_PAYLOAD = 1 << 16  # characters; it is kept with the job
-
-
-def select_pages(text: str | None, count: int) -> list[int]:
-    """The page numbers (from 1, ascending, each once) that ``text`` names in a document of ``count`` pages; None means
-    all. Raises InvalidJob."""
-    if text is None:
-        return list(range(1, count + 1))
-    try:
-        return request_parts.select_pages(request_parts.parse_ranges(text), count)
-    except ValueError as exc:
-        raise InvalidJob(f"pageRanges: {exc}") from None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -70,7 +58,7 @@ def check_submission(
     served.check(model)
     ranges = _text(fields, "pageRanges", MAX_RANGES)
     try:
-        request_parts.parse_ranges(ranges or "1")
+        parse_ranges(ranges or "1")
     except ValueError as exc:
         raise InvalidJob(f"pageRanges: {exc}") from None
     options = _options(fields.get("optionalPayload"))
@@ -81,15 +69,10 @@ def check_submission(
     priority = _text(fields, "priority", MAX_ID)
     if priority is not None and priority not in PRIORITIES:
         raise InvalidJob(f"priority: {priority!r} is not valid; expected {' or '.join(PRIORITIES)}")
-    document.seek(0)
-    head = document.read(HEAD_BYTES)
-    if not head:
-        raise InvalidJob(f"file: the document is empty; expected {SUPPORTED}")
     try:
-        format = check_type(head, None)
-    except InvalidDocument as exc:
+        format = type_of_upload(document)
+    except (InvalidDocument, InvalidRequest) as exc:
         raise InvalidJob(str(exc)) from None
-    document.seek(0)
     # Every binary file has readinto; typing.BinaryIO does not declare it.
     digest = hashlib.file_digest(document, "sha256")  # type: ignore[arg-type]
     told = [*filter(None, [callback_url, priority])]  # an option that is not given leaves the fingerprint as it is

@@ -17,6 +17,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 
 from docparser.errors import VlmUnavailable
 from docparser.settings import Settings
+from docparser.settings.models import VLM_CONNECT_TIMEOUT_S
 from docparser.vlm.failures import TINY_S
 from docparser.vlm.reply import NotACompletion, error_text, from_json
 from docparser.weights import Weights
@@ -128,7 +129,6 @@ class VlmProbe:
         self._model = settings.vlm_model_name
         self._url = settings.vlm_url
         self._headers = {"Authorization": f"Bearer {settings.vlm_api_key}"} if settings.vlm_api_key else {}
-        self._timeout_s = settings.vlm_connect_timeout_s
         self._last_answer, self._last_loss = last_answer, last_loss
         self._last_tiny = float("-inf")
         self._session: aiohttp.ClientSession | None = None
@@ -211,7 +211,7 @@ class VlmProbe:
         self._last_tiny = began
 
     async def _request(
-        self, method: str, url: str, body: dict | None = None, read_s: float | None = None
+        self, method: str, url: str, body: dict | None = None, read_s: float = VLM_CONNECT_TIMEOUT_S
     ) -> tuple[int, bytes]:
         """Status and body of one request on a connection of its own.
 
@@ -221,7 +221,7 @@ class VlmProbe:
             self._session = aiohttp.ClientSession(
                 connector=aiohttp.TCPConnector(force_close=True), headers=self._headers, trust_env=False
             )
-        timeout = aiohttp.ClientTimeout(total=None, sock_connect=self._timeout_s, sock_read=read_s or self._timeout_s)
+        timeout = aiohttp.ClientTimeout(total=None, sock_connect=VLM_CONNECT_TIMEOUT_S, sock_read=read_s)
         headers = {"X-Request-Id": tiny_request_id()}
         async with self._session.request(
             method, url, json=body, headers=headers, timeout=timeout, allow_redirects=False

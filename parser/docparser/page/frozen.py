@@ -39,8 +39,8 @@ class Known:
 
     @classmethod
     def thawed(cls, frozen: dict[str, Any]) -> Known:
-        """From the members of a frozen block. An older release's has no head."""
-        return cls(Provenance.thawed(frozen), frozen.get("head_rows", 0), frozen.get("ground"))
+        """From the members of a frozen block."""
+        return cls(Provenance.thawed(frozen), frozen["head_rows"], frozen.get("ground"))
 
     def frozen(self) -> dict[str, Any]:
         ground = {} if self.ground is None else {"ground": self.ground}

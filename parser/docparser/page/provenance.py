@@ -93,7 +93,7 @@ class Provenance:
 
     @classmethod
     def thawed(cls, frozen: dict[str, Any]) -> Provenance:
-        """From the members of a frozen block; older ones have no ``origin``."""
+        """From the members of a frozen block."""
         certainty, origin = frozen["certainty"], frozen.get("origin")
         return cls(certainty and Certainty(**certainty), origin and Origin(**origin))
 

@@ -21,12 +21,14 @@ from docparser.contract.answers import (
     PageSize,
     Report,
 )
-from docparser.documents.spool import close, disk_errors
-from docparser.errors import InvalidRequest, ParserError, VlmUnavailable
+from docparser.documents.spool import close
+from docparser.errors import InvalidRequest, ParserError, VlmUnavailable, disk_errors
 from docparser.worker.messages import ParsedPage
 
 IN_MEMORY = 8 << 20  # bytes of one request
 CHUNK = 1 << 20
+BLOCK_TRIES = 3  # of a page that no request waits for, while the VLM leaves some of its blocks unanswered
+BLOCK_PAUSE_S = 5.0
 VLM_FAILED = ("failed", "timeout")  # kinds of notes: the VLM broke on the block; it did not refuse it
 
 
@@ -43,11 +45,13 @@ class PageOutcome:
         return self.parsed is not None and any(note["kind"] in VLM_FAILED for note in self.parsed.block_notes)
 
     @property
-    def vlm_failed_on_every_block(self) -> bool:
-        """The VLM answered for no block, and refused none: there is nothing of the page to keep."""
-        if self.parsed is None or self.parsed.blocks_answered or not self.parsed.block_notes:
-            return False
-        return all(note["kind"] in VLM_FAILED for note in self.parsed.block_notes)
+    def vlm_failure(self) -> VlmUnavailable | None:
+        """The page's error if the VLM answered for no block, and refused none: there is nothing of it to keep."""
+        if self.parsed is None or self.parsed.blocks_answered or not (notes := self.parsed.block_notes):
+            return None
+        if any(note["kind"] not in VLM_FAILED for note in notes):
+            return None
+        return VlmUnavailable(f"The VLM server failed on every block: {notes[0]['message']}")
 
 
 class DocumentReport:

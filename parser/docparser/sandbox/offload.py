@@ -11,11 +11,10 @@ import weakref
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import Any, BinaryIO
 
 import cgroup
-from docparser.errors import SpoolFull
+from docparser.errors import disk_errors
 from docparser.sandbox.pool import ChildPool, JobHandle
 from docparser.sandbox.process import Bounds, Reach, Zygote
 from docparser.settings import Settings
@@ -88,17 +87,18 @@ class Offload:
         aside: bool,
     ) -> BinaryIO:
         with contextlib.ExitStack() as stack:
-            source = stack.enter_context(temporary_file(self._folder))
-            sink = stack.enter_context(temporary_file(self._folder))
-            try:
+            with disk_errors("result"):
+                source = stack.enter_context(tempfile.TemporaryFile(prefix="docparser-", dir=self._folder))
+                sink = stack.enter_context(tempfile.TemporaryFile(prefix="docparser-", dir=self._folder))
                 folder = tempfile.TemporaryDirectory(prefix="docparser-", dir=self._folder)
                 stack.enter_context(folder)
-                reach = Reach(tuple(fill(source)), folder.name)
-                source.flush()
-            except OSError as exc:
-                with contextlib.suppress(OSError):  # closing writes the rest to the full disk once more
-                    source.close()
-                raise _full(exc) from None
+                try:
+                    reach = Reach(tuple(fill(source)), folder.name)
+                    source.flush()
+                except OSError:
+                    with contextlib.suppress(OSError):  # closing writes the rest to the full disk once more
+                        source.close()
+                    raise
             os.lseek(source.fileno(), 0, os.SEEK_SET)
             self._pool.run(job, args, (source.fileno(), sink.fileno()), bounds, what, call, reach, aside=aside)
             folder.cleanup()
@@ -110,18 +110,6 @@ class Offload:
     def close(self) -> None:
         self._pool.close()
         self._threads.shutdown(wait=False, cancel_futures=True)
-
-
-def temporary_file(folder: Path | None) -> BinaryIO:
-    """A file without a name, which is gone when it is closed. Raises SpoolFull."""
-    try:
-        return tempfile.TemporaryFile(prefix="docparser-", dir=folder)  # noqa: SIM115
-    except OSError as exc:
-        raise _full(exc) from None
-
-
-def _full(exc: OSError) -> SpoolFull:
-    return SpoolFull(f"The parser's disk cannot take the result ({exc.strerror}); see PARSER_SPOOL_DIR.")
 
 
 def _close_output(future: asyncio.Future) -> None:

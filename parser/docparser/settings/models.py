@@ -14,6 +14,8 @@ from served_weights.settings import WeightSettings
 from served_weights.vlm import named
 from tool_errors import UsageError
 
+VLM_CONNECT_TIMEOUT_S = 3.0
+
 
 class ModelSettings(SettingsGroup):
     vlm_url: str = Field(
@@ -113,9 +115,6 @@ class ModelSettings(SettingsGroup):
     )
     vlm_queue_target_s: float = Field(
         default=5.0, gt=0, description="More crops are sent as long as the first token comes within this time."
-    )
-    vlm_connect_timeout_s: float = Field(
-        default=3.0, gt=0, description="Longest wait for a connection to the VLM server."
     )
     vlm_timeout_s: float = Field(
         default=300.0,

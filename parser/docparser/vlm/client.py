@@ -17,11 +17,11 @@ import aiohttp
 from docparser import traces
 from docparser.errors import VlmUnavailable
 from docparser.settings import Settings
+from docparser.settings.models import VLM_CONNECT_TIMEOUT_S
 from docparser.vlm.endpoints import CallLimit, Endpoint, Endpoints, Reachability
 from docparser.vlm.failures import (
     FIRST_PAUSE_S,
     MISCONFIGURED,
-    OTHER_SAMPLING,
     TINY_S,
     BlockNote,
     BlockRefused,
@@ -40,6 +40,7 @@ from docparser.vlm.reply import (
     error_text,
     from_json,
 )
+from selftest.server import OTHER_SAMPLING
 from selftest.tiny_image import tiny_request, tiny_request_id
 
 # In each event, so that a stream that is left has its count too.
@@ -88,7 +89,7 @@ class VlmClient:
     async def open(self) -> None:
         # vLLM closes idle connections after 5 s, so we close them earlier. The limit on calls bounds the connections.
         connector = aiohttp.TCPConnector(limit=0, keepalive_timeout=3)
-        timeout = aiohttp.ClientTimeout(total=None, sock_connect=self._settings.vlm_connect_timeout_s)
+        timeout = aiohttp.ClientTimeout(total=None, sock_connect=VLM_CONNECT_TIMEOUT_S)
         self._session = aiohttp.ClientSession(
             connector=connector, timeout=timeout, trust_env=False, headers=self._headers, read_bufsize=1 << 18
         )
@@ -220,7 +221,7 @@ class VlmClient:
         """Whether a server has something to say about a tiny image."""
         assert self._session is not None, "open() comes before calls"
         headers = {"X-Request-Id": tiny_request_id()}
-        timeout = aiohttp.ClientTimeout(total=TINY_S, sock_connect=self._settings.vlm_connect_timeout_s)
+        timeout = aiohttp.ClientTimeout(total=TINY_S, sock_connect=VLM_CONNECT_TIMEOUT_S)
         body = tiny_request(self._settings.vlm_model_name)
         with self._endpoints.one() as endpoint:
             url = f"{endpoint.url}/chat/completions"

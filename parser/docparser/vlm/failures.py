@@ -18,9 +18,6 @@ LONGEST_PAUSE_S = 2.0  # while nobody is there, so that the server's return is n
 # A balancer needs some seconds to notice that a replica has failed, and sends calls to it until then.
 LONGEST_FAULT_PAUSE_S = 10.0
 TINY_S = 20.0  # longest wait for the tiny image; a busy server takes its time
-# A block whose text ran into a loop is tried once more with these, which make the same words less likely (vLLM's
-# sampling parameters).
-OTHER_SAMPLING = {"temperature": 0.3, "top_p": 0.95, "repetition_penalty": 1.15}
 MISCONFIGURED = (401, 403, 404)  # a key or a model name is wrong, so every other block would fail too
 NOBODY_THERE = (429, 503)  # no server has begun the call: none is there, or none has room
 LOST = 502  # a balancer's server hung up, or is gone and the balancer has not noticed yet

@@ -90,7 +90,7 @@ class TaskRunner:
             value = exc
         except Exception:
             log.exception("%s failed", type(task).__name__)
-            value = InternalError("The parser failed on this page; the operator finds the details in its log.")
+            value = InternalError(InternalError.on_a_page)
         with self._lock:
             self._running.discard(message.number)
             self._apart.discard(message.number)

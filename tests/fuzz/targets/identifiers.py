@@ -19,8 +19,8 @@ from docparser.http.jobs import events
 from docparser.http.strict_reading import form_of
 from docparser.jobs.callback_sender import LONGEST_S, pause, retry_after
 from docparser.jobs.links import Links
+from docparser.jobs.step_work import pages_of_job
 from docparser.jobs.storage.data_folder import FolderFiles
-from docparser.jobs.submission import select_pages
 from docparser.jobs.webhook import Signer
 from docparser.outbound import AddressRefused, GuardedClient, ListedHosts, is_public
 from docparser.settings import Settings
@@ -51,7 +51,7 @@ def target(data: bytes) -> None:
 def ranges(text: str, choices: Choices) -> None:
     count = choices.one((1, 2, 100, 5000))
     try:
-        pages = select_pages(text, count)
+        pages = pages_of_job(text, count)
     except InvalidJob:
         return
     if pages != sorted(set(pages)) or not pages or pages[0] < 1 or pages[-1] > count:

@@ -49,7 +49,7 @@ def test_what_the_server_asks_of_a_die_exists(torch_npu):
     assert [name for name in names.split() if not callable(getattr(npu, name, None))] == []
     assert isinstance(npu.conv.allow_hf32, bool) and isinstance(npu.matmul.allow_hf32, bool)
     with pytest.raises(DeviceError, match="LAYOUT_DEVICE is npu:3, but torch sees 0 dies; see npu-smi info"):
-        open_device("npu:3", 0.1, 1)
+        open_device("npu:3", 0.1)
 
 
 def test_no_step_is_in_double_precision_or_asks_for_another_device(plan):

@@ -24,11 +24,12 @@ from docparser.http.gate import holder_of
 from docparser.http.jobs.openapi import NO_JOB
 from docparser.http.jobs.requests import JobRoute, identity, jobs_of
 from docparser.http.openapi import as_text, shows
+from docparser.http.paths import JOBS
 from docparser.jobs.result import describe
 from docparser.jobs.service import JobService
 from docparser.jobs.storage.states import Step
 
-router = APIRouter(prefix="/api/v2/ocr/jobs", tags=["jobs"], route_class=JobRoute, default_response_class=Response)
+router = APIRouter(prefix=JOBS, tags=["jobs"], route_class=JobRoute, default_response_class=Response)
 
 HEARTBEAT_S = 10.0  # between two comments: proxies keep the connection, and a client that left is noticed
 AWAY_S = 1.0  # between two looks for a job store that cannot be used

@@ -27,17 +27,19 @@ from docparser.http.gate import holder_of
 from docparser.http.jobs.openapi import EXPIRED, NO_JOB, NO_RESULT
 from docparser.http.jobs.requests import JobRoute, base_url, identity, jobs_of, result_url
 from docparser.http.openapi import BINARY, as_text, shows
+from docparser.http.paths import JOBS
 from docparser.jobs.links import PREFIX
-from docparser.jobs.pages import FROZEN, NAME, Address
+from docparser.jobs.pages import FROZEN, NAME
 from docparser.jobs.result import data_info
 from docparser.jobs.service import JobService
+from docparser.jobs.step_work import GONE
 from docparser.jobs.storage.files import PAGE_FILE, Pictures
 from docparser.jobs.storage.states import Job, Step, StepState
 from docparser.sandbox.offload import Offload
 from docparser.sandbox.process import Bounds
 
 signed = APIRouter(prefix=PREFIX, tags=["jobs"], route_class=JobRoute, default_response_class=Response)
-router = APIRouter(prefix="/api/v2/ocr/jobs", tags=["jobs"], route_class=JobRoute, default_response_class=Response)
+router = APIRouter(prefix=JOBS, tags=["jobs"], route_class=JobRoute, default_response_class=Response)
 
 CONVERTING: dict[int | str, dict[str, Any]] = {
     200: in_formats("The pages that have ended, in the format that was asked for.", ParsedDocument),
@@ -77,7 +79,7 @@ async def original(job_id: str, number: int, request: Request) -> Response:
             try:
                 path = await asyncio.to_thread(stack.enter_context, jobs.files.document(job.id))
             except FileNotFoundError:
-                raise JobNotFound("the document is missing where jobs are kept; submit it again") from None
+                raise JobNotFound(GONE) from None
             limits = dataclasses.asdict(DocumentLimits.of(settings))
             args = {"path": str(path), "format": job.format, "number": number, "limits": limits}
             offload: Offload = request.app.state.offload
@@ -106,7 +108,7 @@ async def jsonl(job_id: str, permission: str, request: Request) -> Response:
     base = base_url(request) + jobs.links.path_with(permission, job_id, "")
     models = await request.app.state.readiness.models_in_use()
     # Nothing is read for a HEAD, whose answer has no body.
-    lines = jobs.results.lines(job, steps if request.method == "GET" else [], lambda name: base + name, models)
+    lines = jobs.results.lines(job, steps if request.method == "GET" else [], base, models)
     return StreamingResponse(lines, media_type="application/x-ndjson", headers=SAFE | {"Cache-Control": "no-store"})
 
 
@@ -156,7 +158,7 @@ async def page(job_id: str, number: int, request: Request) -> Response:
         raise NoResultYet(f"page {number} of this job has no result" + ("" if job.state.ended else " yet"))
     base = await asyncio.to_thread(result_url, request, job.id, "")
     models = await request.app.state.readiness.models_in_use()
-    lines = jobs.results.lines(job, [step], lambda name: base + name, models)
+    lines = jobs.results.lines(job, [step], base, models)
     content = await asyncio.to_thread(lambda: b"".join(lines))
     return Response(content, media_type="application/json", headers=SAFE | {"Cache-Control": "no-store"})
 
@@ -176,7 +178,7 @@ async def result(
     if wanted.format == "json":
         base = await asyncio.to_thread(result_url, request, job.id, "")
         named = {"Content-Disposition": disposition(job.file_name, wanted.format), "Cache-Control": "no-store"}
-        pieces = stored_result(jobs, job, steps, models, lambda name: base + name)
+        pieces = stored_result(jobs, job, steps, models, base)
         return StreamingResponse(pieces, media_type=FORMATS[wanted.format], headers=SAFE | named)
     how = wanted.how(
         join_tables=job.options.get("mergeTables") is not False,
@@ -226,7 +228,7 @@ def stored_answer(
     """The pages that have ended, as an answer of /layout-parsing whose pictures are keys of ``files``; in pieces. Fills
     ``files``, and ``reports`` with what there is to say of pages."""
     yield b'{"result": '
-    yield from stored_result(jobs, job, steps, models, str, reports, pictures, files)
+    yield from stored_result(jobs, job, steps, models, "", reports, pictures, files)
     numbers = [step.number for step in _ended(steps)]
     yield f', "files": {json.dumps(files)}, "numbers": {json.dumps(numbers)}}}'.encode("utf-8", "replace")
 
@@ -236,17 +238,17 @@ def stored_result(
     job: Job,
     steps: list[Step],
     models: ModelsInUse,
-    address: Address,
+    base: str,
     reports: list[PageReport] | None = None,
     pictures: Pictures | None = None,
     files: dict[str, str] | None = None,
 ) -> Iterator[bytes]:
-    """The pages that have ended, as the ``result`` of an answer of /layout-parsing, in pieces. ``address``: of a
-    picture by its path. With ``pictures``, ``files`` gets each as a file, by its path."""
+    """The pages that have ended, as the ``result`` of an answer of /layout-parsing, in pieces. ``base`` begins
+    the addresses of pictures. With ``pictures``, ``files`` gets each as a file, by its path."""
     reports = [] if reports is None else reports
     yield b'{"layoutParsingResults": ['
     for number, step in enumerate(_ended(steps)):
-        piece, copies = jobs.results.page(job, step, address, models, pictures)
+        piece, copies = jobs.results.page(job, step, base, models, pictures)
         entries = (json.dumps(entry, ensure_ascii=False) for entry in piece["layoutParsingResults"])
         yield ((", " if number else "") + ", ".join(entries)).encode("utf-8", "replace")
         reports += [report for report in piece["docparser"]["pages"] if len(report) > 1]

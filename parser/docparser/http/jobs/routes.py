@@ -30,11 +30,12 @@ from docparser.http.jobs.requests import (
     result_url,
 )
 from docparser.http.openapi import shows
+from docparser.http.paths import JOBS
 from docparser.jobs.result import API_STATES, describe, describe_told
 from docparser.jobs.service import JobService
 from docparser.jobs.storage.states import Counts, Job, JobState, Step
 
-router = APIRouter(prefix="/api/v2/ocr/jobs", tags=["jobs"], route_class=JobRoute, default_response_class=Response)
+router = APIRouter(prefix=JOBS, tags=["jobs"], route_class=JobRoute, default_response_class=Response)
 capacity_router = APIRouter(tags=["jobs"], route_class=JobRoute, default_response_class=Response)
 
 NO_LIST = (

@@ -12,8 +12,8 @@ from pydantic import ValidationError
 from docparser.contract.schemas import ParseOptions
 from docparser.errors import JobNotFound
 from docparser.jobs.storage import job_order
+from docparser.jobs.storage.job_rows import end_if_finished, fail_step, find_step, queue_again
 from docparser.jobs.storage.states import JOINING, Job, JobState, Step, StepState, to_job
-from docparser.jobs.storage.store import end_if_finished, fail_step, find_step, queue_again
 from docparser.jobs.storage.transaction import Database, Membership, Transaction
 
 # The limit ends a page that kills the whole service each time. The scheduler counts the worker processes that a page

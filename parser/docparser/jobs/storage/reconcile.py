@@ -18,9 +18,9 @@ from typing import Any
 from docparser.errors import StorageDamaged
 from docparser.jobs.storage import callbacks
 from docparser.jobs.storage.files import JobFiles
+from docparser.jobs.storage.job_rows import CANCELLED, cancel, drop_joining, end, insert_row, queue_again
 from docparser.jobs.storage.queue import PageRecord
 from docparser.jobs.storage.states import JOB_FIELDS, OPENING, Job, JobState, StepState, to_row
-from docparser.jobs.storage.store import CANCELLED, cancel, drop_joining, end, insert_row, queue_again
 from docparser.jobs.storage.transaction import Database, Row, Transaction
 
 log = logging.getLogger(__name__)
