@@ -224,6 +224,11 @@ LAYOUT = (
     Whole("LAYOUT_THREADS", "1", "The layout server's threads on a CPU.", least=1, most=256),
 )
 ADDRESSES = (
-    Setting("PARSER_BIND", "127.0.0.1", "Address at which the parser is published.", form="address"),
+    Setting(
+        "PARSER_BIND",
+        "127.0.0.1",
+        "Address at which the parser is published; an IPv6 address in brackets, like `[::]` for all.",
+        form="address",
+    ),
     Port("PARSER_PORT", "8080", "Port at which the parser is published."),
 )
