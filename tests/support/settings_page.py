@@ -44,9 +44,10 @@ INTRODUCTION = """# Settings
 
 These are all settings of all services. Write them into `.env`, which is read as Compose reads it, or set them in the
 environment, which wins; in Kubernetes into the ConfigMaps ([kubernetes.md](kubernetes.md)). An empty value is an unset
-one. A wrong value stops the start. So does an unknown name with one of our prefixes (`PARSER_`, `VLM_`, `LAYOUT_`,
-`CORPUS_`, `WATCHDOG_`) in Kubernetes and without containers. Compose passes only names that it knows: a misspelt one
-in `.env` reaches no container. `scripts/preflight.sh` finds both, `scripts/status.sh` unknown names.
+one. In `.env`, put a value with `$` or ` #`, such as a password, into single quotes. A wrong value stops the start. So
+does an unknown name with one of our prefixes (`PARSER_`, `VLM_`, `LAYOUT_`, `CORPUS_`, `WATCHDOG_`) in Kubernetes and
+without containers. Compose passes only names that it knows: a misspelt one in `.env` reaches no container.
+`scripts/preflight.sh` finds both, `scripts/status.sh` unknown names.
 
 Without containers a relative path begins in the checkout. In containers a path is one inside them, and these are fixed:
 {fixed}.
