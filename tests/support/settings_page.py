@@ -58,7 +58,8 @@ HEADS = {
 }
 BUILDS_NOTE = (
     "Secrets and proxies leave nothing in an image layer. `docker compose build --build-arg HTTPS_PROXY ...`\n"
-    "passes `HTTP_PROXY`, `HTTPS_PROXY` and `NO_PROXY` of your shell.\n"
+    "passes `HTTP_PROXY`, `HTTPS_PROXY` and `NO_PROXY` of your shell to the steps of the build; Docker itself needs\n"
+    "[more](install.md#behind-a-proxy).\n"
 )
 NAME = re.compile(r"(?<![`\w/=$.])[A-Z][A-Z0-9]*_[A-Z0-9_]+(?![`\w=])")
 
