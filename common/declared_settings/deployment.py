@@ -15,7 +15,7 @@ PARSER_CONTAINER = (
     ),
 )
 BUCKET = (
-    Setting("AWS_ENDPOINT_URL_S3", "", "The S3 server's address, unless it is AWS."),
+    Setting("AWS_ENDPOINT_URL_S3", "", "The S3 server's address, unless it is AWS; no proxy is asked for it."),
     Setting("AWS_DEFAULT_REGION", "", "The bucket's region."),
     Setting("AWS_ACCESS_KEY_ID", "", "The name of the bucket's key."),
     Setting("AWS_SECRET_ACCESS_KEY", "", "The key."),

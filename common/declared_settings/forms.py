@@ -48,7 +48,10 @@ MEDIA_HOST = r"[A-Za-z0-9._-]+(:\d{1,5})?"
 CORES = r"\d+(-\d+)?(,\d+(-\d+)?)*"
 API_ROOT = matches(r"https?://\S+")
 FORMS = {
-    "address": Form(accepted_by(ipaddress.ip_address), "an IP address like 127.0.0.1 or 0.0.0.0"),
+    "address": Form(
+        accepted_by(lambda text: ipaddress.ip_address(re.sub(r"\[(.*:.*)\]", r"\1", text))),
+        "an IP address like 127.0.0.1, 0.0.0.0 or [::]",
+    ),
     "cores": Form(
         matches(rf"auto|none|{CORES}(;{CORES})*"),
         "auto, none, or one list of cores for each die, with semicolons between them, like 0-39;40-79",

@@ -223,6 +223,11 @@ LAYOUT = (
     ),
 )
 ADDRESSES = (
-    Setting("PARSER_BIND", "127.0.0.1", "Address at which the parser is published.", form="address"),
+    Setting(
+        "PARSER_BIND",
+        "127.0.0.1",
+        "Address at which the parser is published; an IPv6 address in brackets, like `[::]` for all.",
+        form="address",
+    ),
     Port("PARSER_PORT", "8080", "Port at which the parser is published."),
 )

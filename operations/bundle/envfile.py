@@ -32,6 +32,10 @@ class Broken(ValueError):
     """What is wrong, without the line's number."""
 
 
+class Cut(str):
+    """A value that names a variable which is not set: nothing stands there. Compose warns of that name alone."""
+
+
 def parse(text: str, env: Mapping[str, str], name: str = ".env") -> dict[str, str]:
     """The values by key; ``env`` is what variables in them mean first. Raises UsageError with the line's number."""
     values: dict[str, str] = {}
@@ -123,23 +127,30 @@ def _character(code: str, whole: str) -> str:
 def expanded(text: str, values: Mapping[str, str], env: Mapping[str, str]) -> str:
     """`text` with its variables replaced: $X ${X} ${X:-d} ${X-d} ${X:+w} ${X+w} ${X:?e} ${X?e}, and $$ for $.
 
-    Words may hold variables too. Raises Broken.
+    Words may hold variables too. A Cut if one of them is not set. Raises Broken.
     """
+
+    known, cut = {**values, **env}, False
 
     def put(match: re.Match[str]) -> str:
         if match["dollar"]:
             return "$"
         if match["name"]:
-            return known.get(match["name"], "")
+            return noted(known.get(match["name"], Cut()))
         if not match["braced"]:
             raise Broken("${ begins no variable; write $$ for a dollar, or put the value into single quotes")
         whole = match[0]
         close = _closing(whole)
         inner, rest = (whole[2:close], whole[close + 1 :]) if close > 0 else (whole[2:-1], "")
-        return _chosen(inner, known) + expanded(rest, values, env)
+        return noted(_chosen(inner, known)) + noted(expanded(rest, values, env))
 
-    known = {**values, **env}
-    return VARIABLE.sub(put, text)
+    def noted(part: str) -> str:
+        nonlocal cut
+        cut |= isinstance(part, Cut)
+        return part
+
+    result = VARIABLE.sub(put, text)
+    return Cut(result) if cut else result
 
 
 def _closing(text: str) -> int:
@@ -162,7 +173,7 @@ def _chosen(inner: str, known: Mapping[str, str]) -> str:
     parts = BRACED.fullmatch(inner)
     assert parts, inner
     name, word = parts["name"], parts["word"]
-    value = known.get(name, "")
+    value = known.get(name, "" if parts["sign"] else Cut())
     there = bool(value) if parts["colon"] else name in known
     if (parts["sign"] == "-" and not there) or (parts["sign"] == "+" and there):
         return expanded(word, known, {})

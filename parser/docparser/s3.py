@@ -151,7 +151,8 @@ class Bucket:
 
 
 def _client() -> Any:
-    """Buckets are named in the path, except on AWS: other servers seldom have a host name for each."""
+    """Buckets are named in the path, except on AWS: other servers seldom have a host name for each. They are asked
+    directly, as all services of a site: Docker gives its client's proxy to every container."""
     settings: dict[str, Any] = {
         "connect_timeout": CONNECT_S,
         "read_timeout": READ_S,
@@ -166,7 +167,9 @@ def _client() -> Any:
     session = boto3.session.Session()
     client = session.client("s3", config=botocore.config.Config(**settings))
     if ".amazonaws." not in client.meta.endpoint_url:
-        client = session.client("s3", config=botocore.config.Config(s3={"addressing_style": "path"}, **settings))
+        client = session.client(
+            "s3", config=botocore.config.Config(s3={"addressing_style": "path"}, proxies={}, **settings)
+        )
     return client
 
 

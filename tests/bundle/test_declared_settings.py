@@ -96,7 +96,7 @@ WRONG = {
     "PARSER_PDF_SCALE": ("nan", "a number above 0 to 10"),
     "PARSER_CONFIDENCE": ("maybe", "1 or 0"),
     "PARSER_AUTH": ("no", "one of keys, off"),
-    "PARSER_BIND": ("localhost", "an IP address like 127.0.0.1 or 0.0.0.0"),
+    "PARSER_BIND": ("localhost", "an IP address like 127.0.0.1, 0.0.0.0 or [::]"),
     "PARSER_PORT": ("http", "a port number from 1 to 65535"),
     "PARSER_TRUSTED_PROXIES": ("127.0.0.1,proxy", "addresses and networks like 127.0.0.1,10.2.0.0/16"),
     "PUBLIC_URL": ("ocr.example.org", "an address like https://ocr.example.org"),

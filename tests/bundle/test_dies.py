@@ -259,6 +259,18 @@ def test_a_die_that_does_not_come_costs_the_time_once(node: Path, driver: list, 
     assert "waited" not in (said := capsys.readouterr().err) and "die 1 is left out" in said
 
 
+def test_at_boot_the_dies_that_npu_ids_names_are_waited_for(node: Path, driver: list, capsys):
+    """Compose starts them whatever the file holds, and an engine does not try again where one is not there yet."""
+    dies.VALUES["NPU_IDS"] = "0,2"
+    for late in (node / "dev/davinci1", node / "dev/davinci2"):
+        late.unlink()
+    driver += [late.touch, lambda: late.chmod(0o660)]
+    assert dies.main(["present", "--wait", "600"]) == 0 and not driver
+    said = capsys.readouterr().err
+    assert "waiting up to 600 s for the driver: /dev/davinci2 is not there" in said and "davinci1" not in said
+    assert "nothing was written, because .env has NPU_IDS=0,2" in said and not list((node / "dies").iterdir())
+
+
 def test_files_of_another_group_are_waited_for(node: Path):
     for file in (node / "dev").iterdir():
         file.chmod(0o660)

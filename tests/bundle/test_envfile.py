@@ -60,6 +60,19 @@ def test_what_compose_refuses_is_refused_with_its_line(text: str, message: str):
     assert str(caught.value).startswith(message)
 
 
+@pytest.mark.parametrize(
+    ("text", "cut"),
+    [
+        *(("A=pa$word", True), ("A=pa${word}", True), ('A="pa$word"', True), ("A=${SET}$word", True)),
+        *(("A=${UNSET:-$word}", True), ("A=x${SET}${word}", True)),
+        *(("A='pa$word'", False), ("A=pa$$word", False), (r'A="pa\$word"', False), ("A=$SET$EMPTY", False)),
+        *(("A=${UNSET:-d}${UNSET+w}", False), ("B=b\nA=$B", False), ("A=5$ $5", False)),
+    ],
+)
+def test_a_value_that_names_a_variable_which_is_not_set_is_marked(text: str, cut: bool):
+    assert isinstance(envfile.parse(text, ENV)["A"], envfile.Cut) == cut
+
+
 def test_a_name_alone_takes_the_environments_value():
     assert envfile.parse("HOME\nexport SET\nUNSET\n", ENV) == {"HOME": "/users/operator", "SET": "s"}
 

@@ -218,4 +218,16 @@ def test_a_hubs_client_trusts_the_certificates_of_pip(tmp_path: Path, monkeypatc
     monkeypatch.setattr(module, "run_logged", lambda words, log, what, env: given.append(env))
     monkeypatch.setattr(module, "ensure_uv", lambda: Path("uv"))
     module.download("hf", "a/b", tmp_path)
-    assert given == [{"SSL_CERT_FILE": "/etc/site.pem", "REQUESTS_CA_BUNDLE": own or "/etc/site.pem"}]
+    assert given[0].items() >= {"SSL_CERT_FILE": "/etc/site.pem", "REQUESTS_CA_BUNDLE": own or "/etc/site.pem"}.items()
+
+
+@pytest.mark.parametrize(("callers", "given"), [({}, "1"), ({"HF_HUB_DISABLE_XET": "0"}, "0")])
+def test_a_second_protocol_that_passes_a_mirror_by_is_off_unless_the_caller_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, callers: dict[str, str], given: str
+):
+    found: dict[str, str] = {}
+    monkeypatch.setattr(module, "registry_environment", lambda: callers)
+    monkeypatch.setattr(module, "run_logged", lambda words, log, what, env: found.update(env))
+    monkeypatch.setattr(module, "ensure_uv", lambda: Path("uv"))
+    module.download("hf", "a/b", tmp_path)
+    assert found["HF_HUB_DISABLE_XET"] == given

@@ -5,6 +5,7 @@ name them, and this is the list of those that nobody runs."""
 from __future__ import annotations
 
 import re
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,8 @@ from tests.support.paths import ROOT
 README = ROOT / "README.md"
 GUIDES = (README, *guide())
 TESTS = re.compile(r"(?<![\w/])tests/[\w/.-]*[\w]")
+# A file or folder that a command writes here.
+WRITTEN = re.compile(r"(?<=\s)(?:>>?|-o|--out|--output)\s+([\w.-]+)(?=[/\s])")
 # First line of each block that no test runs, and what it needs.
 NOT_RUN = {
     "scripts/eval_accuracy.py --candidate vllm:http://127.0.0.1:8000 --model_path models/PaddleOCR-VL-1.6 "
@@ -60,6 +63,19 @@ def test_a_block_with_a_mark_is_run_by_the_test_that_it_names(path: Path):
             assert re.search(rf'"{re.escape(block.section)}"', test.read_text()), (
                 f"{named[0]} takes no block of {block.section}"
             )
+
+
+def test_git_ignores_what_the_documents_commands_write():
+    """It would make every later image's label `-dirty`, and some of it holds keys."""
+    pages = [ROOT / "README.md", ROOT / "config/grafana/README.md", *(ROOT / "docs").glob("*.md")]
+    found = {name for page in pages for block in shell_blocks(page) for name in WRITTEN.findall(block.text)} - {"yaml"}
+    assert found >= {"api_keys", "callback_secrets", "backup.tar", "handbook.zip", "result", "performance.md"}
+    found |= {"compose.override.yaml", "acceptance-node-20260131.tar.gz", "support-bundle.tar.gz", "paddleocr-vl.tar"}
+    names = sorted(f"{name}/x" for name in found | {"vllm-ascend", "corpus"})
+    done = subprocess.run(
+        ["git", "check-ignore", "--no-index", *names], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert done.stdout.splitlines() == names
 
 
 def test_the_guides_runner_takes_blocks_without_a_mark_and_the_readmes_take_none():

@@ -57,11 +57,15 @@ def test_ports_meet_in_local_mode_alone(said: dict[str, str], name: str, other: 
 
 @pytest.mark.parametrize(
     ("bind", "host"),
-    [("0.0.0.0", "127.0.0.1"), ("::", "[::1]"), ("::1", "[::1]"), ("fd00::7", "[fd00::7]"), ("", "127.0.0.1")],
+    [
+        *(("0.0.0.0", "127.0.0.1"), ("", "127.0.0.1"), ("::", "[::1]"), ("::1", "[::1]"), ("fd00::7", "[fd00::7]")),
+        *(("[::]", "[::1]"), ("[fd00::7]", "[fd00::7]")),
+    ],
 )
 def test_where_a_service_is_asked_that_is_bound_to_an_address(bind: str, host: str):
     assert parser_client.address({"PARSER_BIND": bind}) == f"http://{host}:8080"
     settings = LocalSettings.of({"PARSER_BIND": bind, "VLM_HOST": bind})
+    assert "[" not in settings.values["PARSER_BIND"], "the parser itself listens there"
     assert settings.address("parser") == f"http://{host}:8080"
     assert settings.values["VLM_URL"] == f"http://{host}:8000/v1"
 

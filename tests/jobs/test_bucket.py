@@ -33,6 +33,7 @@ from docparser.jobs.storage.job_objects import JobObjects
 from docparser.jobs.storage.retention import remove_job
 from docparser.s3 import Bucket
 from tests.support.job_place import Place, places
+from tests.support.processes import free_port
 from tests.support.s3 import BucketServer
 from tests.support.swift import NAMES_A_PAGE
 from tests.support.wait import wait_for
@@ -353,6 +354,15 @@ def test_an_empty_variable_is_one_that_is_not_set(bucket, monkeypatch):
     place = Bucket(bucket)
     place.probe()
     assert place._client._endpoint.http_session._verify, "an empty AWS_CA_BUNDLE would verify nothing"
+
+
+def test_a_proxy_of_the_environment_is_not_asked(bucket, monkeypatch):
+    """Docker gives its client's proxy to every container; here nobody listens there."""
+    for name in ("http", "https", "no"):
+        monkeypatch.delenv(f"{name.upper()}_PROXY", raising=False)
+        monkeypatch.delenv(f"{name}_proxy", raising=False)
+    monkeypatch.setenv("HTTP_PROXY", f"http://127.0.0.1:{free_port()}")
+    Bucket(bucket).probe()
 
 
 def test_listings_of_several_pages(bucket):

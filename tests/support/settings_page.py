@@ -44,9 +44,10 @@ INTRODUCTION = """# Settings
 
 These are all settings of all services. Write them into `.env`, which is read as Compose reads it, or set them in the
 environment, which wins; in Kubernetes into the ConfigMaps ([kubernetes.md](kubernetes.md)). An empty value is an unset
-one. A wrong value stops the start. So does an unknown name with one of our prefixes (`PARSER_`, `VLM_`, `LAYOUT_`,
-`CORPUS_`, `WATCHDOG_`) in Kubernetes and without containers. Compose passes only names that it knows: a misspelt one
-in `.env` reaches no container. `scripts/preflight.sh` finds both, `scripts/status.sh` unknown names.
+one. In `.env`, put a value with `$` or ` #`, such as a password, into single quotes. A wrong value stops the start. So
+does an unknown name with one of our prefixes (`PARSER_`, `VLM_`, `LAYOUT_`, `CORPUS_`, `WATCHDOG_`) in Kubernetes and
+without containers. Compose passes only names that it knows: a misspelt one in `.env` reaches no container.
+`scripts/preflight.sh` finds both, `scripts/status.sh` unknown names.
 
 Without containers a relative path begins in the checkout. In containers a path is one inside them, and these are fixed:
 {fixed}.
@@ -57,7 +58,8 @@ HEADS = {
 }
 BUILDS_NOTE = (
     "Secrets and proxies leave nothing in an image layer. `docker compose build --build-arg HTTPS_PROXY ...`\n"
-    "passes `HTTP_PROXY`, `HTTPS_PROXY` and `NO_PROXY` of your shell.\n"
+    "passes `HTTP_PROXY`, `HTTPS_PROXY` and `NO_PROXY` of your shell to the steps of the build; Docker itself needs\n"
+    "[more](install.md#behind-a-proxy).\n"
 )
 NAME = re.compile(r"(?<![`\w/=$.])[A-Z][A-Z0-9]*_[A-Z0-9_]+(?![`\w=])")
 

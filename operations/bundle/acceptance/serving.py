@@ -17,7 +17,10 @@ from bundle.compose import project
 from selftest.check import read_alike
 from tool_errors import FAILED, UsageError
 
-START_SECONDS, JUDGE_SECONDS = 1800, 1200
+# Longer than Docker waits for a `vlm` that does not get well (Dockerfile.ascend: 30 minutes and 6 tries), so that
+# Compose itself says what failed.
+START_SECONDS = 2000
+JUDGE_SECONDS = 1200
 # Four servers, one after the other, each as long as mode_check waits for one; the key of the busiest measurement.
 MODES_SECONDS, BUSY = 4 * 1200, "16"
 # What vLLM and vllm-ascend write when a replica has captured its graphs.
@@ -34,7 +37,7 @@ def all_dies(node: Node) -> Outcome:
     rows = project.containers()
     if any(rows.get(service, {}).get("State") != "running" for service in ("vlm", "parser")):
         words = ("docker", "compose", "up", "--detach", "--no-build")
-        done = node.command("up.txt", *words, timeout=START_SECONDS)
+        done = node.command("up.txt", *words, timeout=max(START_SECONDS, node.options.wait_s))
         if done.returncode:
             return Outcome(FAIL, f"docker compose up: {last_line(done)}")
         started = "started by this script; "

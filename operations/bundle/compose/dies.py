@@ -249,6 +249,8 @@ def main(words: list[str]) -> int:
             select(text, options.wait)
         else:
             own = VALUES["NPU_IDS"]
+            if options.wait:  # at boot compose starts these dies
+                wait_for_driver(parse_ids(own), declared_settings.whole(VALUES, "ASCEND_GID"), options.wait)
             say(f"nothing was written, because .env has NPU_IDS={own}; {leaving_out(VALUES)}")
 
     return run(write_file)

@@ -46,7 +46,7 @@ class LocalSettings:
             "SETTINGS_PLACE": ".env of the checkout, or the environment of run_demo.sh",
             "VLM_HOST": vlm_host,
             "VLM_PORT": str(vlm_port),
-            "PARSER_BIND": declared_settings.unchecked(said, "PARSER_BIND"),
+            "PARSER_BIND": declared_settings.unchecked(said, "PARSER_BIND").strip("[]"),  # brackets are Compose's
             "PARSER_PORT": str(parser_port),
             "VLM_URL": said.get("VLM_URL") or f"http://{reachable(vlm_host)}:{vlm_port}/v1",
             "READY_TIMEOUT": str(declared_settings.whole(said, "READY_TIMEOUT")),

@@ -10,6 +10,7 @@ import atlas
 import declared_settings
 import parser_memory
 import stacks
+from bundle.envfile import Cut
 from bundle.preflight import npu
 from bundle.preflight.machine import GIB, MEMORY_LIMITS, Finding, Machine, passed
 from declared_settings import vlm_args
@@ -32,6 +33,17 @@ def check_settings(machine: Machine) -> Iterator[Finding]:
         for error in declared_settings.wrong(machine.values)
     ]
     found += [Finding("FAIL", "settings", said, expected, REMEDY) for said, expected in refused_together(machine)]
+    found += [
+        Finding(
+            "WARN",
+            "settings",
+            f"{name}: what follows a $ in it is the name of no variable, and is left out",
+            "single quotes around a value with $",
+            f"{name}='...' in .env",
+        )
+        for name, value in machine.values.items()
+        if isinstance(value, Cut)  # which may be a password
+    ]
     yield from found or [passed("settings", "no unknown name and no wrong value")]
 
 

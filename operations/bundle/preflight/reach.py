@@ -34,6 +34,11 @@ def check_port(machine: Machine) -> Iterator[Finding]:
         port = declared_settings.port(machine.values, "PARSER_PORT")
     except WrongValue:
         return  # host.check_settings says it
+    if ":" in host and not host.startswith("["):
+        yield Finding(
+            "FAIL", "port", f"PARSER_BIND is {host}", "brackets around an IPv6 address", f"PARSER_BIND=[{host}] in .env"
+        )
+        return
     error = machine.port_trouble(host, port)
     if error is None:
         yield passed("port", f"{port} on {host} is free")

@@ -40,7 +40,8 @@ def download(hub: str, repository: str, part: Path) -> None:
     """Download one repository with the hub's own client, in an environment that is gone afterwards."""
     log = RUN_DIR / "logs" / "fetch-weights.log"
     words = [str(ensure_uv()), "tool", "run", *(word.format(repository, part) for word in HUBS[hub].split())]
-    env = registry_environment()
+    # The second protocol of Hugging Face asks other hosts than HF_ENDPOINT.
+    env = {"HF_HUB_DISABLE_XET": "1", **registry_environment()}
     if certificates := env.get("SSL_CERT_FILE"):  # the clients' requests reads another variable
         env = {"REQUESTS_CA_BUNDLE": certificates, **env}
     if run_logged(words, log, f"downloading {repository} from {hub}", env):

@@ -4,13 +4,16 @@ and the parser are simulated."""
 
 from __future__ import annotations
 
+import dataclasses
 import json
+import subprocess
 from typing import Any
 
 import pytest
 
 from bundle.acceptance import serving
 from bundle.acceptance.steps import FAIL, PASS, SKIP, WARN, Outcome
+from bundle.compose import project
 from tests.bundle.acceptance.simulated_bundle import DrawnPages, node_at, states
 from tests.support.simulated_docker import SimulatedDocker
 
@@ -22,6 +25,26 @@ def test_what_does_not_run_is_started(docker: SimulatedDocker, parser: DrawnPage
     found = serving.all_dies(node_at(parser))
     assert found.verdict == FAIL and "docker compose up: failed" in found.found
     assert "compose up --detach --no-build" in docker.calls
+
+
+@pytest.mark.server
+@pytest.mark.parametrize(("wait", "given"), [(60, serving.START_SECONDS), (3600, 3600)])
+def test_the_start_has_the_time_that_the_caller_gives(
+    docker: SimulatedDocker, parser: DrawnPages, monkeypatch: pytest.MonkeyPatch, wait: float, given: float
+):
+    docker.say("ps", "")
+    docker.say("up", "", status=1)
+    seconds: dict[str, float] = {}
+    call = project.call
+
+    def note(*words: str, timeout: float, **more: Any) -> subprocess.CompletedProcess[str]:
+        seconds[" ".join(words[1:3])] = timeout
+        return call(*words, timeout=timeout, **more)
+
+    monkeypatch.setattr(project, "call", note)
+    node = node_at(parser)
+    node.options = dataclasses.replace(node.options, wait_s=wait)
+    assert serving.all_dies(node).verdict == FAIL and seconds["compose up"] == given
 
 
 @pytest.mark.server

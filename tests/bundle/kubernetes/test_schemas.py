@@ -147,6 +147,9 @@ def test_the_guides_kustomization_is_rendered(tmp_path: Path):
     assert {spec["nodeSelector"]["kubernetes.io/arch"] for spec in pods(objects).values()} == {"arm64"}
     accounts = [item for item in objects if item["kind"] == "ServiceAccount"]
     assert len(accounts) > 3 and all(item["imagePullSecrets"] == [{"name": "registry"}] for item in accounts)
+    watched = [item for item in objects if item["apiVersion"].startswith("monitoring.coreos.com/")]
+    assert {item["kind"] for item in watched} == {"ServiceMonitor", "PodMonitor", "PrometheusRule"}
+    assert all(item["metadata"]["labels"]["release"] == "kube-prometheus-stack" for item in watched)
     for name in ("parser-outbound", "names"):
         kubernetes_validate.validate(one(objects, "NetworkPolicy", name), VERSIONS[-1], strict=True)
 

@@ -9,6 +9,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from bundle import envfile
 from bundle.compose import project
 from bundle.preflight import host
 from bundle.preflight import machine as machine_module
@@ -23,6 +24,14 @@ def test_a_kernel_without_landlock_is_a_warning(tmp_path: Path):
     node.lacks = ["landlock"]
     (found,) = host.check_isolation(node)
     assert (found.level, found.found) == ("WARN", "the kernel has no landlock") and "docs/secure.md" in found.remedy
+
+
+def test_a_password_with_a_dollar_is_a_warning_that_does_not_show_it(tmp_path: Path):
+    values = envfile.parse("AWS_SECRET_ACCESS_KEY=s3cret$word\nVLM_ARGS='--seed 1'\n", {})
+    assert values["AWS_SECRET_ACCESS_KEY"] == "s3cret"
+    found = by_check(Node(tmp_path, "a3", **values))["settings"]
+    assert (found.level, found.remedy) == ("WARN", "AWS_SECRET_ACCESS_KEY='...' in .env")
+    assert "s3cret" not in str(found) and "word" not in found.found
 
 
 def test_memory_is_that_of_the_replicas(tmp_path: Path):

@@ -36,6 +36,13 @@ def test_a_port_that_is_not_taken_and_cannot_be_listened_on(tmp_path: Path, numb
     assert (by_check(node)["port"].level, by_check(node)["port"].found) == (level, found)
 
 
+def test_an_ipv6_address_without_the_brackets_that_compose_wants(tmp_path: Path):
+    found = by_check(Node(tmp_path, "a3", PARSER_BIND="fd00::7", PARSER_AUTH="off"))["port"]
+    assert (found.level, found.remedy) == ("FAIL", "PARSER_BIND=[fd00::7] in .env")
+    found = by_check(Node(tmp_path / "other", "a3", PARSER_BIND="[fd00::7]", PARSER_AUTH="off"))["port"]
+    assert (found.level, found.found) == ("PASS", "8080 on [fd00::7] is free")
+
+
 @pytest.mark.parametrize(
     "values",
     [
@@ -95,6 +102,8 @@ def test_why_a_port_cannot_be_listened_on(monkeypatch: pytest.MonkeyPatch):
     """203.0.113.9 is nobody's; without IPv6 there is not even a socket."""
     error = ports.trouble("203.0.113.9", 18080)
     assert error is not None and error.errno == errno.EADDRNOTAVAIL
+    bare, bracketed = (ports.trouble(host, 18080) for host in ("2001:db8::9", "[2001:db8::9]"))
+    assert bare is not None and bracketed is not None and bracketed.errno == bare.errno
 
     def refused(family: int, _: int) -> None:
         raise OSError(errno.EAFNOSUPPORT, os.strerror(errno.EAFNOSUPPORT))

@@ -27,20 +27,21 @@ from tests.support.postgres import PostgresServer
 from tests.support.processes import free_port
 from tests.support.s3 import KEYS, S3Server
 
-# A balancer as a site has one: it asks each parser whether it answers.
+# A balancer as a site has one: it asks each parser whether it can parse.
 BALANCER = """
 defaults
     mode http
     timeout connect 3s
     timeout client 600s
     timeout server 600s
+    timeout check 10s
     retries 3
     option redispatch 1
     retry-on conn-failure
 listen parsers
     bind 127.0.0.1:{0}
     balance leastconn
-    option httpchk GET /health
+    option httpchk GET /health/ready
     default-server check inter 1s fall 2 rise 1
     server a 127.0.0.1:{1}
     server b 127.0.0.1:{2}
@@ -73,6 +74,8 @@ def nodes(
         "PARSER_STORAGE_URL": s3.bucket(),
         "AWS_ENDPOINT_URL_S3": f"http://{bridge}:{ports['bucket']}",
         "PUBLIC_URL": f"http://127.0.0.1:{port}",
+        "PARSER_BIND": "0.0.0.0",
+        "PARSER_TRUSTED_PROXIES": bridge,
         "PARSER_API_KEYS": api_key[0].strip(),
         "MODELS_DIR": str(demo_models(tmp_path)),
         "LAYOUT_ENGINE": "paddle",  # each parser would make a graph for OpenVINO first
