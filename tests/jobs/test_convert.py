@@ -5,10 +5,12 @@ from __future__ import annotations
 
 import html
 import io
+import json
 import re
 import zipfile
 from base64 import b64encode
 
+import docx
 import openpyxl
 import pytest
 
@@ -290,6 +292,24 @@ def test_archives_hold_only_what_lies_below_their_root():
     assert all(entry.date_time > (2020, 1, 1) for entry in archive.infolist()), "none of 1980"
     assert archive.namelist() == ["d.md", "d.json", "d.html", "imgs/a.jpg"]
     assert archive.read("imgs/a.jpg") == b"123"
+
+
+def test_a_page_that_is_missing_or_failed_is_named_where_it_would_stand():
+    entries = [{"markdown": {"text": text}} for text in ("one", "", "four")]
+    report = {"pages": [{"page": 2, "error": {"kind": "internal", "message": "m"}}]}
+    result = {"layoutParsingResults": entries, "docparser": report}
+    answer = io.BytesIO(json.dumps({"result": result, "numbers": [1, 2, 4], "missing": [3]}).encode())
+    document = ResultDocument.read({"name": "d.pdf"}, answer)
+    expected = b"one\n\n<!-- page 2 is missing -->\n\n<!-- page 3 is missing -->\n\nfour\n"
+    assert convert(document, "md") == expected
+    assert re.findall("<p>(.*)</p>", convert(document, "html").decode()) == [
+        "one",
+        "Page 2 is missing.",
+        "Page 3 is missing.",
+        "four",
+    ]
+    written = [paragraph.text for paragraph in docx.Document(io.BytesIO(convert(document, "docx"))).paragraphs]
+    assert [text for text in written if text.strip()] == ["one", "Page 2 is missing.", "Page 3 is missing.", "four"]
 
 
 @pytest.mark.parametrize(

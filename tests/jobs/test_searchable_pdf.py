@@ -7,6 +7,7 @@ Read with PDFium, which is Chromium's reader too, and with poppler's `pdftotext`
 from __future__ import annotations
 
 import ctypes
+import dataclasses
 import html
 import io
 import json
@@ -22,12 +23,13 @@ import pytest
 from PIL import Image, ImageChops, ImageDraw, ImageOps
 from PIL.TiffImagePlugin import IFDRational
 
-from docparser.convert.document import Source
+from docparser.convert.document import ResultDocument, Source
 from docparser.convert.pdf_text import Codes, pieces, true_type
 from docparser.convert.picture_pages import _points
 from docparser.convert.searchable_pdf import UneditablePdf, write
 from docparser.convert.text_layer import lines_of
 from docparser.places.box import Box
+from tests.support.converted import convert
 from tests.support.entries import block_of, pruned_of
 from tests.support.paths import DATA
 from tests.support.system_packages import needs
@@ -251,6 +253,11 @@ def test_only_the_named_pages_and_those_without_text(tmp_path):
         pdf.save(path)
     pdf = made(path, "PDF", one_block("two", (10, 10, 90, 30), (301, 400)), {"parsing_res_list": []}, first=2)
     assert [(page.get_width(), text_of(page).strip()) for page in pdf] == [(301, "two"), (302, "")]
+    entry = {"prunedResult": one_block("two", (10, 10, 90, 30), (301, 400)), "markdown": {"text": ""}}
+    document = ResultDocument.from_answer("a.pdf", {"layoutParsingResults": [entry]})
+    document = dataclasses.replace(document, source=Source(path, "PDF"), numbers=[2], missing=[4])
+    pdf = pypdfium2.PdfDocument(convert(document, "pdf"))
+    assert [(page.get_width(), text_of(page).strip()) for page in pdf] == [(301, "two"), (303, "")], "one is not read"
 
 
 def test_vertical_text_and_joined_blocks(tmp_path):

@@ -97,6 +97,7 @@ def test_a_page_has_its_own_text_until_the_pages_are_joined(parser, vlm):
         read.set()
     text = parser.client.get(f"{job}/result?format=md")
     assert (text.status_code, text.headers["Document-Partial"]) == (200, "2"), text.text
+    assert "<!-- page 2 is missing -->" in text.text
 
 
 class Replacing(threading.Thread):

@@ -8,7 +8,7 @@ import dataclasses
 import json
 import mimetypes
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -60,7 +60,8 @@ class ResultDocument:
     """``stem`` is the name of its files without suffix; ``result`` is that of ``/layout-parsing``, written as JSON.
 
     Pictures that are files stand in ``result`` with their paths in an archive, others in base64. ``source`` is the
-    document as it was submitted, ``numbers`` which of its pages these are (from 1; None: all).
+    document as it was submitted, ``numbers`` which of its pages these are (from 1; None: all), ``missing`` those that
+    were not read, or in vain.
     """
 
     stem: str
@@ -68,6 +69,7 @@ class ResultDocument:
     result: dict[str, Any]
     source: Source | None = None
     numbers: list[int] | None = None
+    missing: Collection[int] = ()
 
     @classmethod
     def read(cls, args: Mapping[str, Any], source: BinaryIO) -> ResultDocument:
@@ -75,7 +77,7 @@ class ResultDocument:
         with the ``result`` of an answer. ``how``, if ``args`` has it, has the fields of How.
 
         The JSON has ``files`` where its pictures are keys of files (the paths by these keys). It or ``args`` has the
-        ``numbers`` of the pages where they are not all.
+        ``numbers`` of the pages where they are not all, and the JSON those of pages that are ``missing``.
         """
         answer = json.load(source)
         outline = args.get("how", {}).get("outline", True)
@@ -84,7 +86,9 @@ class ResultDocument:
             document = cls.from_files(args["name"], answer["result"], files, outline=outline)
         else:
             document = cls.from_answer(args["name"], answer["result"], outline=outline)
-        return dataclasses.replace(document, numbers=answer.get("numbers", args.get("numbers")))
+        reports = answer["result"].get("docparser", {}).get("pages", ())
+        missing = [*answer.get("missing", ()), *(report["page"] for report in reports if "error" in report)]
+        return dataclasses.replace(document, numbers=answer.get("numbers", args.get("numbers")), missing=missing)
 
     @classmethod
     def from_answer(cls, file_name: str, result: dict[str, Any], *, outline: bool = True) -> ResultDocument:
@@ -119,6 +123,17 @@ class ResultDocument:
     def numbered(self) -> Iterator[tuple[int, ResultPage]]:
         """The pages with their numbers."""
         return zip(self.numbers or range(1, len(self.pages) + 1), self.pages, strict=True)
+
+    def with_missing(self) -> ResultDocument:
+        """With a page for each that is missing, which says so: nobody takes the rest for the whole document."""
+        if not self.missing:
+            return self
+        pages = dict(self.numbered())
+        for number in self.missing:
+            said = Part("text", f"Page {number} is missing.")
+            pages[number] = ResultPage(f"<!-- page {number} is missing -->", {}, (said,))
+        numbers = sorted(pages)
+        return dataclasses.replace(self, pages=[pages[number] for number in numbers], numbers=numbers)
 
     def entries(self) -> Iterator[tuple[int, dict[str, Any]]]:
         """The pages' numbers and entries."""

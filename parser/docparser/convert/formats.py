@@ -31,11 +31,15 @@ def write(document: ResultDocument, format: Format, sink: BinaryIO, how: How) ->
         return
     if how.join_tables:
         document = dataclasses.replace(document, pages=list(joined_pages(document.numbered())))
+    if format == "pdf":
+        _pdf(document, sink)
+        return
+    document = document.with_missing()
     markdown = _escaped_markdown if how.escape_markdown else _markdown
     if format == "zip":
         _zip(document, sink, markdown)
         return
-    writers = {"md": markdown, "json": _json, "html": _html, "xlsx": workbook.render, "docx": _docx, "pdf": _pdf}
+    writers = {"md": markdown, "json": _json, "html": _html, "xlsx": workbook.render, "docx": _docx}
     writers[format](document, sink)
 
 
@@ -69,7 +73,8 @@ def _docx(document: ResultDocument, sink: BinaryIO) -> None:
 def _pdf(document: ResultDocument, sink: BinaryIO) -> None:
     """Raises UneditablePdf."""
     assert document.source is not None, "a searchable PDF is made from the document"
-    searchable_pdf.write(document.source, document.entries(), sink)
+    pages: dict[int, dict[str, Any]] = {number: {} for number in document.missing}  # they stay, without a text
+    searchable_pdf.write(document.source, sorted((pages | dict(document.entries())).items()), sink)
 
 
 def _zip(document: ResultDocument, sink: BinaryIO, markdown: Writer) -> None:

@@ -32,7 +32,7 @@ from docparser.jobs.links import PREFIX
 from docparser.jobs.pages import FROZEN, NAME
 from docparser.jobs.result import data_info
 from docparser.jobs.service import JobService
-from docparser.jobs.step_work import GONE
+from docparser.jobs.step_work import GONE, pages_of_job
 from docparser.jobs.storage.files import PAGE_FILE, Pictures
 from docparser.jobs.storage.states import Job, Step, StepState
 from docparser.sandbox.offload import Offload
@@ -193,8 +193,7 @@ async def result(
             answer = await converted(
                 request, pieces, counts.ended, job.file_name, wanted.format, source, how, files=files.values()
             )
-            missing = {step.number for step in steps} - {step.number for step in _ended(steps)}
-            answer.headers.update(report_headers({"partial": bool(reports), "pages": reports}, missing))
+            answer.headers.update(report_headers({"partial": bool(reports), "pages": reports}, _missing(job, steps)))
             return answer
 
     return await wait_for(request, convert())
@@ -229,8 +228,8 @@ def stored_answer(
     ``files``, and ``reports`` with what there is to say of pages."""
     yield b'{"result": '
     yield from stored_result(jobs, job, steps, models, "", reports, pictures, files)
-    numbers = [step.number for step in _ended(steps)]
-    yield f', "files": {json.dumps(files)}, "numbers": {json.dumps(numbers)}}}'.encode("utf-8", "replace")
+    told = {"files": files, "numbers": [step.number for step in _ended(steps)], "missing": _missing(job, steps)}
+    yield f", {json.dumps(told)[1:]}".encode("utf-8", "replace")
 
 
 def stored_result(
@@ -259,6 +258,12 @@ def stored_result(
     report: Report = {"models": models, "partial": lacking or not job.state.ended, "pages": reports}
     rest = json.dumps({"dataInfo": data_info(job, steps), "docparser": report}, ensure_ascii=False)
     yield f"], {rest[1:]}".encode("utf-8", "replace")
+
+
+def _missing(job: Job, steps: list[Step]) -> list[int]:
+    """The pages that the job is about and that have not ended; those of a cancelled job have no steps."""
+    asked = pages_of_job(job.page_ranges, job.document_pages) if job.document_pages else [one.number for one in steps]
+    return sorted({*asked} - {step.number for step in _ended(steps)})
 
 
 def _ended(steps: list[Step]) -> list[Step]:
