@@ -186,6 +186,7 @@ def test_failed_pages_are_tried_again_alone(place):
     job, counts, _, _ = place.store.look(job_id)
     assert job.state is JobState.DONE and job.error == "1 of 2 pages failed; page 2: lost" and counts.failed == 1
     assert place.store.retry(job_id, "") == [2]
+    assert place.store.job(job_id).started > job.finished, "it did not work in between"
     assert [page for _, page in place.work()] == [2]
     assert place.store.job(job_id).error is None
 

@@ -189,8 +189,9 @@ class JobStore:
             queue_again(connection, job_id, dict.fromkeys(again, 0))
             if again:
                 connection.execute(
-                    "UPDATE jobs SET state = 'running', error = NULL, finished = NULL, turns = ? WHERE id = ?",
-                    (job_order.initial(connection, job.flow), job_id),
+                    "UPDATE jobs SET state = 'running', error = NULL, started = ?, finished = NULL, turns = ? "
+                    "WHERE id = ?",
+                    (time.time(), job_order.initial(connection, job.flow), job_id),
                 )
                 callbacks.forget(connection, job_id)  # its next end is told again
             return again
