@@ -176,6 +176,18 @@ def test_words_that_are_sought_or_selected_are_marked_on_the_picture(site, says,
     expect(marks).to_have_count(0)
 
 
+def test_signs_that_a_table_escapes_and_a_text_does_not_are_found(site, says, file):
+    table = "<table><tr><td>R&amp;D budget</td><td>Customer&#x27;s share</td></tr></table>"
+    says(page_of(told={1: {"block_content": "for x < 3 and y > 2"}, 2: {"block_content": table}}))
+    page = site.open()
+    page.set_input_files("#files", file(2))
+    expect(page.locator("#state")).to_have_text("done, 2 pages")
+    for words in ("r&d", "customer's", "x < 3 and y"):
+        page.locator("#search").fill(words)
+        page.keyboard.press("Enter")
+        expect(page.locator("#foundtext")).to_have_text("On 2 pages:")
+
+
 def test_letters_that_are_longer_in_lower_case_are_found_at_their_places(site, says, file):
     says(page_of("İSTANBUL Belediyesi"))
     page = site.open()

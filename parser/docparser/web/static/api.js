@@ -178,14 +178,13 @@ export async function download(id, format, signal) {
   return { blob: await response.blob(), name: name ? decodeURIComponent(name[1]) : `result.${format}` };
 }
 
-/** All pages that have been read: `[{number, text, blocks, report}]`, `text` being their words. */
+/** All pages that have been read: `[{number, entry, report}]`. */
 export async function lines(id) {
   const { resultUrl, docparser } = await state(id);
   const lines = (await (await call(picture(resultUrl?.jsonUrl ?? docparser.partialUrl))).text()).trim().split("\n");
   return lines.map((line) => {
     const { layoutParsingResults: [entry], docparser: { pages: [report] } } = JSON.parse(line).result;
-    const text = (entry.markdown?.text ?? "").replaceAll(/<[^>]*>/g, " ");
-    return { number: report.page, text, blocks: entry.prunedResult?.parsing_res_list ?? [], report };
+    return { number: report.page, entry, report };
   });
 }
 

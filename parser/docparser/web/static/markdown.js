@@ -40,6 +40,15 @@ export async function render(entry, pictures) {
   return fragment;
 }
 
+/** The words of a page as `render` shows them, but formulas as LaTeX. */
+export const words = (entry) => [...parts(entry, {})].map(wordsOf).join("\n");
+
+function wordsOf({ kind, text = "", rows }) {
+  if (kind === "chart") return rows.flat().join(" ");
+  const html = { markdown: () => reader.render(text), html: () => text }[kind]?.();
+  return html ? sanitised(html.replaceAll(/<(?=t[dh]\b|br\b)/gi, " <")).textContent : text;
+}
+
 function written(part, formulas, pictures) {
   switch (part.kind) {
     case "markdown":

@@ -4,6 +4,7 @@
 import * as api from "./api.js";
 import { failure } from "./failures.js";
 import { say } from "./languages.js";
+import { words } from "./markdown.js";
 import * as places from "./places.js";
 import { ended } from "./stages.js";
 
@@ -66,7 +67,7 @@ export class Search {
     this.#words = places.plain(by("search").value).trim();
     this.mark();
     return this.#list(this.#words, (pages) => {
-      const found = pages.filter(({ text }) => places.plain(text).includes(this.#words));
+      const found = pages.filter((page) => (page.text ??= places.plain(words(page.entry))).includes(this.#words));
       say(by("foundtext"), found.length ? "search.found" : "search.none", { count: found.length });
       return found.map(({ number }) => ({ number }));
     });
@@ -113,8 +114,9 @@ export class Search {
 }
 
 /** The places of a page that somebody should look at: `{number, block, words}`. */
-function doubts({ number, blocks, report }) {
+function doubts({ number, entry, report }) {
   if (report.error) return [{ number, words: report.error.message }];
+  const blocks = entry.prunedResult.parsing_res_list;
   const noted = (report.blocks ?? []).map(({ block_id: id, message }) => [blocks.findIndex((block) => block.block_id === id), message]);
   const doubtful = [...blocks.entries()].filter(([, { doubtful }]) => doubtful).map(([index, { block_content: text }]) => [index, text]);
   const places = new Map([...doubtful, ...noted]);
