@@ -18,10 +18,14 @@ import * as welcome from "./welcome.js";
 
 const by = (id) => document.getElementById(id);
 const CAPACITY_MS = 5000;
+const NARROW = matchMedia("(max-width: 860px)");
 const TEXT_FIELD = "input:not([type=file], [type=checkbox])";
 const documents = new Documents();
 const viewer = new Viewer((file) => choose(takePage(file)), (error) => trouble(error));
-const sidebar = new Sidebar(choose);
+const sidebar = new Sidebar((entry) => {
+  choose(entry);
+  if (NARROW.matches) by("viewer").scrollIntoView(); // it stands below the list there
+});
 const problems = new Problems(by("problem"));
 const actions = new Actions(documents, (one) => problems.add(one));
 let held = null; // what is said of files that wait
