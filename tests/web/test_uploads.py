@@ -13,7 +13,7 @@ from playwright.sync_api import Page, Route, expect
 from tests.support.paths import ROOT
 from tests.web.conftest import Site
 from tests.web.copies import copies
-from tests.web.pages import HURRY
+from tests.web.pages import HURRY, page_of
 
 SUBMIT = "**/api/v2/ocr/jobs"
 FULL = {"code": 503, "msg": "The disk has no room."}
@@ -306,7 +306,10 @@ def test_the_empty_page_says_what_is_read_and_has_a_sample(site):
     expect(page.locator("#welcome")).to_be_hidden()
 
 
-def test_tables_are_copied_as_tables(site, file):
+def test_tables_are_copied_as_tables(site, says, file):
+    cells = ("007", "123456789012345678", "=1+1", "-0", "12.50", "1,234", "")
+    table = f"<table><tr>{''.join(f'<td>{cell}</td>' for cell in ('0.048', *cells))}</tr></table>"
+    says(page_of(told={2: {"block_content": table}}))
     page = site.open()
     page.context.grant_permissions(["clipboard-read", "clipboard-write"])
     page.set_input_files("#files", file())
@@ -321,6 +324,9 @@ def test_tables_are_copied_as_tables(site, file):
     )
     assert plain.startswith("# Wells of the Lower Valley")
     assert "<table" in rich and "<td" in rich and "0.048" in rich and "data-block" not in rich and "\\bar{c}" in rich
+    kept = page.evaluate("[...document.querySelectorAll('.row[aria-current] td')].length")
+    as_text = re.findall(r"""<td style="mso-number-format:'\\@'">(.*?)</td>""", rich)
+    assert kept == 8 and as_text == ["007", "123456789012345678", "=1+1", "-0"], rich
 
 
 def test_the_page_is_enlarged_and_gone_to_by_its_number(site, vlm, file):

@@ -7,6 +7,10 @@ import { tell } from "./news.js";
 const by = (id) => document.getElementById(id);
 const COPIED_MS = 1500;
 const KEPT = new Set(["colspan", "rowspan", "href", "value"]); // attributes of what is copied
+// What convert/workbook.py writes as a number: it shows all others as they were printed, and so does a copy.
+const NUMBER = /^(?!-[0.,]*$)-?(0|[1-9][0-9]*|[1-9][0-9]{0,2}(,[0-9]{3})+)(\.[0-9]+)?$/;
+const MAX_DIGITS = 15;
+const AS_TEXT = "\ue002text"; // the page's policy refuses inline styles, so one is written for this
 const FORMS = "[data-form][aria-pressed]";
 
 export class Reading {
@@ -106,6 +110,10 @@ function plainly(article) {
   for (const element of copy.querySelectorAll("*")) {
     for (const { name } of [...element.attributes]) if (!KEPT.has(name)) element.removeAttribute(name);
     if (element.localName === "table") element.setAttribute("border", "1");
+    if (element.matches("td, th") && !keepsItsValue(element.textContent.trim())) element.title = AS_TEXT;
   }
-  return copy.innerHTML;
+  return copy.innerHTML.replaceAll(`title="${AS_TEXT}"`, "style=\"mso-number-format:'\\@'\"");
 }
+
+/** Whether a spreadsheet makes of a cell's text what it says. */
+const keepsItsValue = (text) => !text || NUMBER.test(text) && text.replaceAll(/[^0-9]/g, "").length <= MAX_DIGITS;
