@@ -270,6 +270,16 @@ def test_a_failed_page_says_why_and_is_tried_again(site, service, file):
     page.set_input_files("#files", [file(2, f"{name}.pdf") for name in ("first", "second", "third")])
     expect(page.locator('li[data-stage="partly"]')).to_have_count(3)
     expect(page.locator("#notice")).to_contain_text("1 page could not be parsed.")
+    expect(page.locator("#state")).to_have_text("ended, 1 of 2 pages failed")
+    page.locator("#downloads summary").click()
+    with page.expect_download() as download:
+        page.locator('[data-format="chunks"]').click()
+    assert download.value.suggested_filename == "first (1 of 2 pages).chunks.jsonl"
+    page.locator("#all").check()
+    page.locator("#many-download").click()
+    expect(page.locator("#zippart")).to_have_text("3 of these are not complete.")
+    page.keyboard.press("Escape")
+    page.locator("#all").uncheck()
     page.locator("#next").click()
     expect(page.locator(".row[aria-current] .prose")).to_contain_text("the VLM refused this page")
     refuse.unlink()
@@ -305,6 +315,7 @@ def test_a_document_that_could_not_be_opened_or_joined_is_tried_again(site, serv
     expect(page.locator("#notice")).to_contain_text(said)
     expect(page.locator("#notice .words")).to_have_text(words)
     page.locator("#retry").click()
+    expect(page.locator("#problem .says")).to_have_text("Nothing is tried again: pages that took too long are not.")
     expect(page.locator("#state")).to_have_text("done, 2 pages")
     expect(page.locator("#retry")).to_be_hidden()
     expect(page.locator("#notice")).to_be_hidden()
@@ -359,6 +370,40 @@ def test_narrow_and_dark(site, file):
     page.set_viewport_size({"width": 1280, "height": 860})
     page.locator("#theme").click()
     picture(page, "page-dark")
+
+
+def test_on_a_phone_a_document_comes_onto_the_screen(site, file):
+    page = site.open(width=390, height=664)
+    page.set_input_files("#files", [file(1, f"{name}.pdf") for name in ("first", "second")])
+    expect(page.locator('li[data-stage="done"]')).to_have_count(2)
+    page.locator("#documents .open").last.click()
+    expect(page.locator("#name")).to_be_in_viewport()
+    assert page.locator("#viewer").bounding_box()["y"] < 100
+
+
+def test_the_text_of_a_page_is_printed(site, says, file):
+    says(page_of("\n\n".join(f"line {number}" for number in range(200))))
+    page = site.open(width=390, height=664, scheme="dark")
+    page.set_input_files("#files", file(2))
+    expect(page.locator(".row[aria-current] .prose")).to_contain_text("line 199")
+    page.emulate_media(media="print")
+    expect(page.locator(".row[aria-current] .prose")).to_be_visible()
+    for hidden in ("#remove", ".panebars", ".top", ".side", ".picture", ".row:not([aria-current]) .prose"):
+        expect(page.locator(hidden).first).to_be_hidden()
+    assert len(re.findall(rb"/Type /Page\b", page.pdf())) > 3
+
+
+def test_nobody_tells_the_time_that_is_left_from_a_clock_that_is_behind(site):
+    pages = {"done": 1, "failed": 0}
+    progress = {"startTime": "2026-01-01T00:02:00Z", "totalPages": 3}
+    left = site.open().evaluate(
+        """async (job) => {
+            const { duration } = await import("/ui/stages.js");
+            return ["2026-01-01T00:00:10Z", "2026-01-01T00:02:10Z"].map((now) => duration({ job }, Date.parse(now)));
+        }""",
+        {"extractProgress": progress, "docparser": {"pages": pages}},
+    )
+    assert left == [None, ["time.left", {"time": ["time.seconds", {"count": 20}]}]]
 
 
 # While a document is sent the connection breaks twice: before the service has it, and before its answer is here.

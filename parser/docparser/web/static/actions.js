@@ -4,7 +4,7 @@
 import * as api from "./api.js";
 import * as archive from "./archive.js";
 import { failure } from "./failures.js";
-import { heldUp, retriable } from "./stages.js";
+import { ended, heldUp, retriable } from "./stages.js";
 
 const TOGETHER = 50; // documents that leave the list at once, which is drawn each time
 
@@ -29,7 +29,8 @@ export class Actions {
   async again(entries) {
     if (entries.some(heldUp)) this.#documents.resend();
     await this.#each(entries.filter(retriable), async (entry) => {
-      await api.retry(entry.id);
+      const { pages } = await api.retry(entry.id); // without opening and joining
+      if (!pages && ended({ job: await api.state(entry.id) })) this.#onTrouble({ about: entry.name, says: ["retry.none"] });
       entry.job.state = "running"; // until the service says how far it is
       this.#documents.follow(entry);
     });

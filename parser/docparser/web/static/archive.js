@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // The results of many documents in archives, or of one in several formats.
 
-import * as api from "./api.js";
-import { FORMATS, offer } from "./downloads.js";
+import { fetched, FORMATS, offer } from "./downloads.js";
 import { failure } from "./failures.js";
 import { say } from "./languages.js";
+import { part } from "./stages.js";
 import { Zip } from "./zip.js";
 
 const by = (id) => document.getElementById(id);
@@ -33,6 +33,9 @@ export function ask(entries, onTrouble) {
   };
   busy(false);
   say(by("ziptext"), "zip.about", { count: entries.length });
+  const parts = entries.filter(part).length;
+  by("zippart").hidden = !parts;
+  say(by("zippart"), "zip.part", { count: parts });
   dialog.onclose = () => control.abort();
   by("zipstart").onclick = async () => {
     const formats = [...by("zipformats").querySelectorAll(":checked")].map(({ value }) => value);
@@ -55,7 +58,7 @@ async function collect(entries, formats, signal, onTrouble) {
     const { createTime, extractProgress } = entry.job;
     for (const format of formats) {
       try {
-        const { blob, name } = await api.download(entry.id, format, signal);
+        const { blob, name } = await fetched(entry, format, signal);
         if (zip.count && (zip.size + blob.size > PART || zip.count >= MOST_FILES)) {
           save();
           zip = new Zip();

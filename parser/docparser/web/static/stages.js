@@ -30,7 +30,7 @@ export function describe(document) {
     case "done":
       return ["state.done", { count: pages.done }];
     case "partly":
-      return ["state.partly", { read: pages.done, count }];
+      return ["state.partly", { failed: pages.failed, count }];
   }
   if (waitsFor) return ["state.paused"];
   return count === undefined ? ["state.waiting"] : ["state.progress", { read: pages.done + pages.failed, count }];
@@ -44,8 +44,9 @@ export function duration({ job }, now = Date.now()) {
   if (endTime) return ["time.took", { time: inTime(Date.parse(endTime) - began) }];
   const { done, failed } = job.docparser.pages;
   const read = done + failed;
-  if (!read || read === totalPages || job.docparser.waitsFor) return null;
-  return ["time.left", { time: inTime(((now - began) / read) * (totalPages - read)) }];
+  const spent = now - began; // by two clocks: where this one is behind, nobody knows
+  if (!read || read === totalPages || spent <= 0 || job.docparser.waitsFor) return null;
+  return ["time.left", { time: inTime((spent / read) * (totalPages - read)) }];
 }
 
 const inTime = (ms) =>
@@ -58,6 +59,13 @@ export function deletion({ job }, keptHours) {
 }
 
 export const ended = ({ job }) => ["done", "failed"].includes(job?.state);
+
+/** How much of it there is, `{read, count}`; null if that is all. */
+export function part({ job }) {
+  const read = job?.docparser.pages.done;
+  const count = job?.extractProgress?.totalPages;
+  return read < count ? { read, count } : null;
+}
 
 /** Whether the service did not take it, so that it waits to be sent again. */
 export const heldUp = ({ upload }) => upload?.state === "waiting" && Boolean(upload.error);

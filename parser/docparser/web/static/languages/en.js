@@ -67,9 +67,11 @@ export default {
   "download.json": "JSON",
   "download.zip": "Markdown, HTML and JSON with pictures (ZIP)",
   "download.several": "Several formats (ZIP) …",
+  "download.part": { one: "{read} of {count} page", other: "{read} of {count} pages" },
 
   "zip.title": "Download together",
   "zip.about": { one: "The results of {count} document, in one ZIP file.", other: "The results of {count} documents, in one ZIP file." },
+  "zip.part": { one: "{count} of these is not complete.", other: "{count} of these are not complete." },
   "zip.formats": "As",
   "zip.progress": "Progress of the download",
   "remove.title": "Remove from the service?",
@@ -84,7 +86,7 @@ export default {
   "state.paused": "waiting for the service",
   "state.progress": { one: "{read} of {count} page", other: "{read} of {count} pages" },
   "state.done": { one: "done, {count} page", other: "done, {count} pages" },
-  "state.partly": { one: "{read} of {count} page", other: "{read} of {count} pages" },
+  "state.partly": { one: "ended, {failed} of {count} page failed", other: "ended, {failed} of {count} pages failed" },
   "state.cancelled": "cancelled",
   "state.failed": "failed",
   "time.took": "{time}",
@@ -146,7 +148,7 @@ export default {
   "reading.form": "Form of the text",
   "reading.text": "Text",
   "reading.source": "Markdown",
-  copy: "Copy",
+  copy: "Copy this page",
   "copy.done": "Copied",
   "copy.refused": "Not allowed here",
 
@@ -258,6 +260,7 @@ export default {
   "job.failed": "This document could not be parsed.",
   "job.partly": { one: "{count} page could not be parsed.", other: "{count} pages could not be parsed." },
   "job.apart": "All pages were parsed, but their tables and headings could not be joined.",
+  "retry.none": "Nothing is tried again: pages that took too long are not.",
   "job.waits": "The service waits, and continues by itself.",
 
   // The kinds of blocks.

@@ -67,9 +67,11 @@ export default {
   "download.json": "JSON",
   "download.zip": "Markdown、HTML 和 JSON，含图片（ZIP）",
   "download.several": "多种格式（ZIP）…",
+  "download.part": { other: "{count} 页中的 {read} 页" },
 
   "zip.title": "一起下载",
   "zip.about": { other: "将 {count} 个文档的结果放入一个 ZIP 文件。" },
+  "zip.part": { other: "其中 {count} 个不完整。" },
   "zip.formats": "格式",
   "zip.progress": "下载进度",
   "remove.title": "从服务中移除？",
@@ -81,7 +83,7 @@ export default {
   "state.paused": "等待服务恢复",
   "state.progress": { other: "已完成 {read} / {count} 页" },
   "state.done": { other: "已完成，{count} 页" },
-  "state.partly": { other: "完成 {read} / {count} 页" },
+  "state.partly": { other: "已结束，{count} 页中 {failed} 页失败" },
   "state.cancelled": "已取消",
   "state.failed": "失败",
   "time.took": "{time}",
@@ -140,7 +142,7 @@ export default {
   "reading.form": "文本形式",
   "reading.text": "文本",
   "reading.source": "Markdown",
-  copy: "复制",
+  copy: "复制本页",
   "copy.done": "已复制",
   "copy.refused": "此处不允许复制",
 
@@ -238,6 +240,7 @@ export default {
   "job.failed": "此文档无法解析。",
   "job.partly": { other: "{count} 页无法解析。" },
   "job.apart": "所有页均已解析，但未能合并跨页的表格与标题。",
+  "retry.none": "没有可重试的部分：耗时过长的页面不再重试。",
   "job.waits": "服务正在等待，恢复后会自动继续。",
 
   "label.abstract": "摘要",
