@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Protocol
 
+from bundle import files
 from docparser.errors import StorageAway, StorageUnavailable
 from docparser.s3 import Bucket, Entry
 from tool_errors import UsageError
@@ -61,9 +62,9 @@ class FolderStorage:
 
     def entries(self, prefix: str = "") -> Iterator[Entry]:
         """A folder that cannot be listed is an error: documents may lie below it."""
-        for folder, folders, files in os.walk(self._root / prefix, onerror=self._unlisted):
+        for folder, folders, names in os.walk(self._root / prefix, onerror=self._unlisted):
             folders[:] = sorted(name for name in folders if name != LOST)
-            for name in sorted(files):
+            for name in sorted(names):
                 path = Path(folder) / name
                 try:
                     stat = _stat(path)
@@ -116,6 +117,7 @@ class FolderStorage:
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             yield part
+            files.flush(part)  # a power cut must not leave a record, and empty outputs
             part.replace(path)
         except OSError as error:
             raise self._failed(error) from error

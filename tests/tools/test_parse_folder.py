@@ -459,6 +459,21 @@ def test_what_nobody_has_read_is_not_complete(parse, archive, tmp_path, parser):
     assert "not read yet" not in parse("in").stdout
 
 
+def test_a_record_that_is_empty_or_broken_is_no_page(parse, archive, parser):
+    """A power cut may leave an empty file; a failing disk others."""
+    assert parse("in/book.pdf").returncode == 0
+    records = archive.parent / "out/book.pdf/.parse/pages"
+    (records / "00002.json").write_bytes(b"")
+    parser.seen.clear()
+    assert parse("in/book.pdf").returncode == 0 and dict(parser.seen) == {2: 1}
+    (records / "00003.json").write_bytes(b"\0" * 9)
+    done = parse("in/book.pdf", "--formats", "md,json,chunks")
+    assert done.returncode == 1 and "0 of 1 document complete" in done.stdout and "1 missing" in done.stdout
+    assert "its record cannot be read" in done.stdout
+    done = parse("in/book.pdf", "--retry-failed")
+    assert done.returncode == 0 and dict(parser.seen) == {2: 1, 3: 1}
+
+
 def test_two_runs_do_not_write_to_one_folder(parse, archive, parser):
     (archive.parent / "out").mkdir()
     with (archive.parent / "out/.parse_folder.lock").open("w") as other:
