@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from corpus import driver, records, run
-from corpus.documents import Document, listed
+from corpus.documents import Document, LeftOut, listed
 from corpus.job import Job
 from corpus.records import Outcome
 from corpus.storage import FolderStorage
@@ -20,8 +20,17 @@ def test_which_files_are_documents(tmp_path: Path) -> None:
     for name in ("a.pdf", "SCAN.PDF", "deep/Page.JpG", "notes.txt", ".hidden/b.pdf", "out/c.pdf", "pdf"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_bytes(b"x")
-    found = {document.name for document in listed(FolderStorage(tmp_path), {}, "out/")}
+    (tmp_path / "link").symlink_to("deep")
+    left_out = LeftOut()
+    found = {document.name for document in listed(FolderStorage(tmp_path), {}, "out/", left_out)}
     assert found == {"a.pdf", "SCAN.PDF", "deep/Page.JpG"}
+    assert str(left_out) == (
+        " Left out: no document by its ending: 2 ('notes.txt', 'pdf'); link to a folder, not followed: 1 ('link/'); "
+        "hidden: 1 ('.hidden/b.pdf')."
+    )
+    for number in range(7):
+        left_out.add("hidden", f".{number}.pdf")
+    assert str(left_out).endswith("hidden: 8 ('.hidden/b.pdf', '.0.pdf', '.1.pdf', '.2.pdf', '.3.pdf', ...).")
 
 
 def test_what_is_left_to_do(job: Job) -> None:
