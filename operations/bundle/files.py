@@ -31,7 +31,7 @@ def whole(path: Path, flushed: bool = False) -> Iterator[Path]:
 
 def flush(path: Path) -> None:
     """Flush a file's content to the disk."""
-    with path.open("rb") as stream:
+    with path.open("r+b") as stream:  # SMB flushes no file that is open for reading only
         os.fsync(stream.fileno())
 
 

@@ -42,7 +42,11 @@ def test_what_is_left_to_do(job: Job) -> None:
     records.keep(job.output(), part, Outcome(part.name, 3, incomplete=1))
     records.keep(job.output(), aside, Outcome(aside.name, reason="damaged"))
     assert records.ended(job.output(), lost) == Outcome(lost.name, 3, missing=1)
+    empty = Document("empty.pdf", 7, VERSION)
+    job.output().put(f"{records.DONE}{empty.key}{records.END}", b"")
     changed = dataclasses.replace(done, version="ba9876543210")
+    assert run.left_to_do(job, iter([empty]), again=False).left == [empty], "a power cut left its record empty"
+    records.forget(job.output(), empty, records.DONE)
     found = run.left_to_do(job, iter([done, lost, part, aside, new, changed]), again=False)
     assert found == ([new, dataclasses.replace(changed, former=VERSION)], 1, ["lost.pdf", "part.pdf"], ["aside.pdf"])
     assert run.left_to_do(job, iter([done, lost, part, aside]), again=True) == ([lost, part, aside], 1, [], [])
