@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import dataclasses
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -13,6 +15,7 @@ from corpus.documents import Document, LeftOut, listed
 from corpus.job import Job
 from corpus.records import Outcome
 from corpus.storage import FolderStorage
+from docparser.s3 import Entry
 from tests.corpus.rows import VERSION, kept
 
 
@@ -28,6 +31,10 @@ def test_which_files_are_documents(tmp_path: Path) -> None:
         " Left out: no document by its ending: 2 ('notes.txt', 'pdf'); link to a folder, not followed: 1 ('link/'); "
         "hidden: 1 ('.hidden/b.pdf')."
     )
+    bucket: Any = SimpleNamespace(entries=lambda: iter([Entry("scans/", 0, 0.0), Entry("scans/a.pdf", 7, 0.0)]))
+    nothing = LeftOut()
+    assert [document.name for document in listed(bucket, {}, "", nothing)] == ["scans/a.pdf"]
+    assert str(nothing) == "", "a console marks a folder by an empty object"
     for number in range(7):
         left_out.add("hidden", f".{number}.pdf")
     assert str(left_out).endswith("hidden: 8 ('.hidden/b.pdf', '.0.pdf', '.1.pdf', '.2.pdf', '.3.pdf', ...).")
