@@ -33,9 +33,9 @@ def keep(state: DocumentState, number: int, page: Page, result: dict[str, Any]) 
     try:
         text, images, pictures = parser_client.relink(entry["markdown"], f"images/{number:05d}-")
         for name, data in pictures.items():
-            files.write(state.folder / name, data)
+            files.write(state.folder / name, data, state.lasting)
         if drawing := (entry.get("outputImages") or {}).get(DRAWING):
-            files.write(state.drawing(number), as_jpeg(base64.b64decode(drawing)))
+            files.write(state.drawing(number), as_jpeg(base64.b64decode(drawing)), state.lasting)
         found, sources = doubts(entry["prunedResult"]), whose(entry["prunedResult"])
         record = {"page": number, "prunedResult": entry["prunedResult"], "markdown": {"text": text, "images": images}}
         record |= {name: entry[name] for name in ("tableHeads", "outline", "places") if name in entry}
@@ -54,7 +54,7 @@ def keep(state: DocumentState, number: int, page: Page, result: dict[str, Any]) 
         record["blocks"] = blocks
         reason = f"{plural(len(blocks), 'block')} incomplete: {blocks[0].get('message', blocks[0])}"
         state.note(Trouble(number, reason, lost=False))
-    files.write_json(state.page_file(number), record)
+    files.write_json(state.page_file(number), record, state.lasting)
     if not blocks:
         state.clear(number)
 

@@ -12,6 +12,8 @@ from bundle import files
 from file_types import HEAD_BYTES, SUFFIXES, format_of, refusal
 from tool_errors import UsageError
 
+UNREAD = "cannot be read"
+
 
 @dataclass(frozen=True)
 class Document:
@@ -41,15 +43,15 @@ def sorted_out(path: Path, name: Path) -> Document | LeftOut:
     """A document, judged by its name's ending, or the reason why it is none."""
     if path.name.startswith("."):
         return LeftOut(path, name, "is hidden")
-    if not path.is_file():
-        return LeftOut(path, name, "is no file")
-    if path.suffix.lower() in SUFFIXES:
-        return Document(path, name)
     try:
+        if not path.is_file():
+            return LeftOut(path, name, "is no file")
+        if path.suffix.lower() in SUFFIXES:
+            return Document(path, name)
         with path.open("rb") as stream:
             head = stream.read(HEAD_BYTES)
     except OSError as error:
-        return LeftOut(path, name, f"cannot be read ({error.strerror})")
+        return LeftOut(path, name, f"{UNREAD} ({error.strerror})")
     if format := format_of(head):
         return LeftOut(path, name, f"is a {format} by its content, not by its name's ending; name this file itself")
     return LeftOut(path, name, refusal(head))
@@ -63,13 +65,13 @@ def in_folder(folder: Path, out: Path) -> Found:
         found.append(LeftOut(path, path.relative_to(folder), why))
 
     def unread(error: OSError) -> None:
-        leave_out(Path(error.filename), f"cannot be read ({error.strerror})")
+        leave_out(Path(error.filename), f"{UNREAD} ({error.strerror})")
 
     for place, folders, names in os.walk(folder, onerror=unread):
         here = Path(place)
         folders[:] = sorted(name for name in folders if (here / name).resolve() != out)
         for name in list(folders):
-            if name.startswith(".") or (here / name).is_symlink():
+            if name.startswith(".") or os.path.islink(here / name):
                 folders.remove(name)
                 why = "is a hidden folder" if name.startswith(".") else "is a link to a folder, which is not followed"
                 leave_out(here / name, why)
@@ -97,14 +99,16 @@ def expand(word: str, out: Path) -> Found:
         found = in_folder(path, out)
     elif glob.has_magic(word):
         base = fixed_part(word)
-        paths = [path for path in map(Path, sorted(glob.glob(word, recursive=True))) if not path.is_dir()]
+        paths = [path for path in map(Path, sorted(glob.glob(word, recursive=True))) if not os.path.isdir(path)]
         if not base.resolve().is_relative_to(out):
             paths = [path for path in paths if not path.parent.resolve().is_relative_to(out)]
         found = [sorted_out(path, path.relative_to(base)) for path in paths]
     else:
         raise UsageError(f"{word}: no such file or folder")
     if not any(isinstance(one, Document) for one in found):
-        raise UsageError(f"{word}: holds no document; expected files that end in {', '.join(SUFFIXES)}")
+        unread = (f"; {one.path} {one.reason}" for one in found if isinstance(one, LeftOut) and UNREAD in one.reason)
+        words = f"{word}: holds no document; expected files that end in {', '.join(SUFFIXES)}"
+        raise UsageError(words + next(unread, ""))
     return found
 
 

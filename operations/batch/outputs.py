@@ -34,6 +34,8 @@ def write_all(state: DocumentState, formats: Iterable[str]) -> list[Path]:
         _, write = FORMATS[name]
         path = file(state, name)
         if write(state, path):
+            if state.lasting:
+                files.flush(path)
             written.append(path)
         else:
             path.unlink(missing_ok=True)

@@ -7,8 +7,10 @@ everything here runs in one thread of its own (`PageCutter.thread`).
 
 from __future__ import annotations
 
+import contextlib
 import io
 import math
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,6 +29,15 @@ from .state import Note
 # PDFium keeps the pages that it has read. Reopening long documents now and then keeps memory flat.
 REOPEN_AFTER = 50
 LAYERS = "/OCProperties"  # key of the catalogue: the layers, and which are shown (ISO 32000-2, 8.11.4)
+
+
+@contextlib.contextmanager
+def readable() -> Iterator[None]:
+    """A file that cannot be read, or is gone, costs its own pages, not the run."""
+    try:
+        yield
+    except OSError as error:
+        raise ParseError(f"cannot be read ({error.strerror or error})") from error
 
 
 @dataclass(frozen=True)
@@ -55,6 +66,7 @@ class PageCutter:
         self.thread.submit(self._close_pdf).result()
         self.thread.shutdown()
 
+    @readable()
     def count(self, path: Path) -> int:
         """How many pages a document has; an image has one, a TIFF may have more."""
         format = kind(path)
@@ -68,6 +80,7 @@ class PageCutter:
         except pictures.DECODE_ERRORS as error:
             raise ParseError(f"the {format} is damaged ({error})") from error
 
+    @readable()
     def notes(self, path: Path) -> list[Note]:
         """Notes on the document that no single page tells."""
         if kind(path) != "PDF":
@@ -76,6 +89,7 @@ class PageCutter:
         damaged = [] if self._whole else [Note(CUT_SHORT, pdfs.DAMAGED)]
         return [*damaged, *([Note(pdfs.ATTACHMENTS, pdfs.attached(count))] if count else [])]
 
+    @readable()
     def read(self, path: Path, number: int) -> Page:
         """Page `number`, counted from 1."""
         format = kind(path)
@@ -175,11 +189,8 @@ def layered(path: Path, pdf: pypdfium2.PdfDocument) -> pikepdf.Pdf | None:
 
 def kind(path: Path) -> str:
     """The format by a file's first bytes. Raises ParseError for one that parsers do not read."""
-    try:
-        with path.open("rb") as stream:
-            head = stream.read(HEAD_BYTES)
-    except OSError as error:
-        raise ParseError(f"cannot be read ({error.strerror})") from error
+    with readable(), path.open("rb") as stream:
+        head = stream.read(HEAD_BYTES)
     found = format_of(head)
     if found is None:
         raise ParseError(refusal(head))

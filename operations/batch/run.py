@@ -64,8 +64,7 @@ async def survey(
         display.counts.skipped += lost
         display.counts.earlier += count - len(missing) - lost
         if missing or not set(options.formats) <= set(state.written):
-            if missing:
-                state.mark_written([])
+            state.mark_written([])
             works.append(Work(state, missing))
     return works, states
 

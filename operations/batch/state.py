@@ -52,10 +52,10 @@ class Note:
 
 class DocumentState:
     """The state of one document below `out`. Results of another file or of other options are discarded. Several
-    threads may keep pages at a time."""
+    threads may keep pages at a time. `lasting`: a power cut loses nothing that was written."""
 
-    def __init__(self, document: Document, out: Path, options: dict[str, Any]) -> None:
-        self.document = document
+    def __init__(self, document: Document, out: Path, options: dict[str, Any], lasting: bool = True) -> None:
+        self.document, self.lasting = document, lasting
         self.folder = out / document.name
         self.pages_folder = self.folder / ".parse" / "pages"
         self._file = self.folder / ".parse" / "state.json"
@@ -90,8 +90,9 @@ class DocumentState:
         return self.page_file(page, ".jpg")
 
     def has(self, page: int, drawing: bool) -> bool:
-        """Tell whether a page was parsed, and drawn if `drawing`."""
-        return self.page_file(page).is_file() and (not drawing or self.drawing(page).is_file())
+        """Tell whether a page was parsed, and drawn if `drawing`. An empty file is what a power cut left of one."""
+        wanted = [self.page_file(page), *([self.drawing(page)] if drawing else [])]
+        return all(path.is_file() and path.stat().st_size for path in wanted)
 
     def missing(self, *, drawing: bool, retry: bool) -> list[int]:
         """Return the pages that are still to be parsed; failed and incomplete ones only if `retry`."""
@@ -99,14 +100,13 @@ class DocumentState:
         return [page for page in pages if (retry if page in self._trouble else not self.has(page, drawing))]
 
     def records(self) -> Iterator[dict[str, Any] | Trouble]:
-        """Yield the pages in order, each read when it is asked for: a page's record, or why it is missing."""
+        """Yield the pages in order, each read when it is asked for: a page's record, or why it is missing. A record
+        that cannot be read is noted as a trouble."""
         for page in range(1, (self.count or 0) + 1):
             record = files.read_json(self.page_file(page))
-            yield (
-                record
-                or self._trouble.get(page)
-                or Trouble(page, "its record cannot be read; remove the folder .parse")
-            )
+            if not record and page not in self._trouble:
+                self.note(Trouble(page, "its record cannot be read; --retry-failed parses the page again"))
+            yield record or self._trouble[page]
 
     @property
     def trouble(self) -> list[Trouble]:
@@ -192,6 +192,7 @@ class DocumentState:
                     "notes": notes,
                     "sources": dict(self._sources),
                 },
+                self.lasting,
             )
 
 

@@ -16,19 +16,28 @@ _count = itertools.count()
 
 
 @contextmanager
-def whole(path: Path) -> Iterator[Path]:
-    """Give a temporary name beside `path`; rename it to `path` at the end, remove it if writing fails."""
+def whole(path: Path, flushed: bool = False) -> Iterator[Path]:
+    """Give a temporary name beside `path`; rename it to `path` at the end, remove it if writing fails. `flushed`: the
+    content is on the disk by then. Otherwise a power cut may leave the name with an empty file."""
     part = path.with_name(f".{os.getpid()}-{next(_count)}.part")  # shorter than any name that is taken
     try:
         yield part
+        if flushed:
+            flush(part)
         part.replace(path)
     finally:
         part.unlink(missing_ok=True)
 
 
-def write(path: Path, data: bytes) -> None:
+def flush(path: Path) -> None:
+    """Flush a file's content to the disk."""
+    with path.open("r+b") as stream:  # SMB flushes no file that is open for reading only
+        os.fsync(stream.fileno())
+
+
+def write(path: Path, data: bytes, flushed: bool = False) -> None:
     """Replace the content of `path` by `data` in one step."""
-    with whole(path) as part:
+    with whole(path, flushed) as part:
         part.write_bytes(data)
 
 
@@ -43,9 +52,9 @@ def as_json(value: Any, indent: int | None = None) -> bytes:
     return (json.dumps(value, ensure_ascii=False, indent=indent) + "\n").encode("utf-8", "backslashreplace")
 
 
-def write_json(path: Path, value: Any) -> None:
+def write_json(path: Path, value: Any, flushed: bool = False) -> None:
     """Replace the content of `path` by a value as one line of JSON."""
-    write(path, as_json(value))
+    write(path, as_json(value), flushed)
 
 
 def read_json(path: Path) -> Any:

@@ -49,7 +49,8 @@ def assemble(job: Job, document: Document, pages: int, format: str, read: Iterab
     """Write all outputs of a document, and then its record. Raises StorageUnavailable."""
     with at_work() as folder:
         name = PurePosixPath(document.name)
-        state = DocumentState(inputs.Document(Path("/nowhere") / name.name, Path(name)), folder, dict(job.request))
+        source = inputs.Document(Path("/nowhere") / name.name, Path(name))
+        state = DocumentState(source, folder, dict(job.request), lasting=False)
         state.start(pages)
         seconds = {}
         for page in read:

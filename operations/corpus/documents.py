@@ -6,11 +6,13 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from file_types import SUFFIXES
 
+from .progress import NAMES_SHOWN, first
 from .storage import Storage
 
 STATE = "_corpus/"  # below the outputs' storage: records of finished and failed documents, and parts of those at work
@@ -76,13 +78,40 @@ def split(document: Document, pages: int, pages_per_part: int) -> Iterator[Part]
         yield Part(document, pages, first + 1, last)
 
 
-def listed(storage: Storage, made_with: dict[str, Any], out: str = "") -> Iterator[Document]:
-    """The documents below the input, by their names' endings. Hidden files and those below ``out`` are left out."""
+class LeftOut:
+    """What is left out of the input: how many names for each reason, and the first of them."""
+
+    def __init__(self) -> None:
+        self.counts: Counter[str] = Counter()
+        self._names: dict[str, list[str]] = {}
+
+    def add(self, reason: str, name: str) -> None:
+        self.counts[reason] += 1
+        if self.counts[reason] <= NAMES_SHOWN + 1:
+            self._names.setdefault(reason, []).append(name)
+
+    def __str__(self) -> str:
+        found = (f"{reason}: {count} ({first(self._names[reason])})" for reason, count in self.counts.items())
+        return f" Left out: {'; '.join(found)}." if self.counts else ""
+
+
+def listed(
+    storage: Storage, made_with: dict[str, Any], out: str = "", left_out: LeftOut | None = None
+) -> Iterator[Document]:
+    """The documents below the input, by their names' endings. Others are added to ``left_out``, but for those below
+    ``out``."""
+    left_out = LeftOut() if left_out is None else left_out
     for entry in storage.entries():
-        hidden = any(part.startswith(".") for part in entry.key.split("/"))
-        if hidden or not entry.key.lower().endswith(SUFFIXES) or (out and entry.key.startswith(out)):
-            continue
-        yield Document(entry.key, entry.size, version(entry.size, entry.changed, made_with))
+        if (out and entry.key.startswith(out)) or (entry.key.endswith("/") and not entry.size):
+            continue  # an empty object of such a name is a bucket's folder
+        if any(part.startswith(".") for part in entry.key.split("/")):
+            left_out.add("hidden", entry.key)
+        elif entry.key.endswith("/"):
+            left_out.add("link to a folder, not followed", entry.key)
+        elif not entry.key.lower().endswith(SUFFIXES):
+            left_out.add("no document by its ending", entry.key)
+        else:
+            yield Document(entry.key, entry.size, version(entry.size, entry.changed, made_with))
 
 
 def unfit(name: str) -> str:

@@ -34,7 +34,7 @@ from tool_errors import FAILED, INTERRUPTED, RESUMABLE, ServiceError, ToolError,
 
 from . import cluster, engines, vlms
 from .arguments import Options
-from .documents import STATE, listed
+from .documents import STATE, LeftOut, listed
 from .job import Job
 from .progress import Progress, earlier
 from .records import ASIDE, INCOMPLETE
@@ -61,9 +61,11 @@ def drive(options: Options) -> int:
             held.enter_context(join())
         own = held.enter_context(engines.started(options.engines, options.patience_s))
         job = _job(options, source, out, settings, (*options.vlms, *own))
-        todo = left_to_do(job, listed(source, job.made_with, _inside(source, out)), again=options.retry_failed)
+        left_out = LeftOut()
+        found = listed(source, job.made_with, _inside(source, out), left_out)
+        todo = left_to_do(job, found, again=options.retry_failed)
         if not any(todo):
-            raise UsageError(f"INPUT {options.source}: holds no document; expected PDFs and images")
+            raise UsageError(f"INPUT {options.source}: holds no document; expected PDFs and images.{left_out}")
         say(
             f"{plural(len(todo.left), 'document')} to parse, {todo.done} done earlier"
             + earlier(todo.incomplete, "incomplete", INCOMPLETE)
@@ -77,8 +79,9 @@ def drive(options: Options) -> int:
             cores = f"{ray.cluster_resources().get('CPU', 0):g} cores on {plural(len(ray.nodes()), 'node')}"
             progress.say(f"{cores}, {plural(len(job.vlms), 'VLM server')}")
             run(job, todo.left, progress)
-        progress.say(progress.summary())
-        out.put(f"{STATE}summary.json", json.dumps(_summary(progress, todo)).encode())
+        progress.say(f"{progress.summary()}{left_out}")
+        summary = {**_summary(progress, todo), "left_out": left_out.counts}
+        out.put(f"{STATE}summary.json", json.dumps(summary).encode())
     return 0 if _complete(progress, todo) else 1
 
 

@@ -17,15 +17,18 @@ NAMES_SHOWN = 5
 RECENT_S = 60.0  # over which the rate is averaged
 
 
+def first(names: Sequence[str]) -> str:
+    """The first names. Python quotes them, because a terminal might obey a name."""
+    return ", ".join([*map(repr, names[:NAMES_SHOWN]), *["..."][: len(names) > NAMES_SHOWN]])
+
+
 def earlier(names: Sequence[str], what: str, folder: str) -> str:
-    """How many documents earlier runs left in a state, with the first names. Python quotes these, because a terminal
-    might obey a name. ``folder`` has the records."""
+    """How many documents earlier runs left in a state, with the first names. ``folder`` has the records."""
     if not names:
         return ""
-    shown = [*map(repr, names[:NAMES_SHOWN]), *["..."][: len(names) > NAMES_SHOWN]]
     return (
         f", {len(names)} {what} earlier (--retry-failed tries them again; records: {folder} below --out): "
-        f"{', '.join(shown)}"
+        f"{first(names)}"
     )
 
 

@@ -49,8 +49,8 @@ def ended(storage: Storage, document: Document) -> Outcome | None:
 
 
 def keys(storage: Storage, folder: str) -> set[str]:
-    """``Document.key`` of all that have a record in ``folder``."""
-    return {entry.key.removeprefix(folder).removesuffix(END) for entry in storage.entries(folder)}
+    """``Document.key`` of all that have a record in ``folder``. An empty one is what a power cut left."""
+    return {entry.key.removeprefix(folder).removesuffix(END) for entry in storage.entries(folder) if entry.size}
 
 
 def forget(storage: Storage, document: Document, folder: str) -> None:

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Protocol
 
+from bundle import files
 from docparser.errors import StorageAway, StorageUnavailable
 from docparser.s3 import Bucket, Entry
 from tool_errors import UsageError
@@ -60,10 +61,12 @@ class FolderStorage:
         return str(self._root)
 
     def entries(self, prefix: str = "") -> Iterator[Entry]:
-        """A folder that cannot be listed is an error: documents may lie below it."""
-        for folder, folders, files in os.walk(self._root / prefix, onerror=self._unlisted):
+        """A folder that cannot be listed is an error: documents may lie below it. A link to a folder is an entry whose
+        key ends with a slash; what lies behind it is not listed."""
+        for folder, folders, names in os.walk(self._root / prefix, onerror=self._unlisted):
             folders[:] = sorted(name for name in folders if name != LOST)
-            for name in sorted(files):
+            links = [name for name in folders if os.path.islink(os.path.join(folder, name))]
+            for name in (*sorted(names), *links):
                 path = Path(folder) / name
                 try:
                     stat = _stat(path)
@@ -72,7 +75,8 @@ class FolderStorage:
                 except OSError as error:
                     raise self._failed(error) from error
                 if not name.endswith(HIDDEN_PART):
-                    yield Entry(path.relative_to(self._root).as_posix(), stat.st_size, stat.st_mtime)
+                    key = path.relative_to(self._root).as_posix() + ("/" if name in links else "")
+                    yield Entry(key, stat.st_size, stat.st_mtime)
 
     def download(self, name: str, path: Path) -> bool:
         try:
@@ -116,6 +120,7 @@ class FolderStorage:
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             yield part
+            files.flush(part)  # a power cut must not leave a record, and empty outputs
             part.replace(path)
         except OSError as error:
             raise self._failed(error) from error

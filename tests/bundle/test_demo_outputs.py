@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import base64
+import json
 import os
 import urllib.parse
 from pathlib import Path
@@ -11,6 +12,8 @@ from typing import Any
 
 import pytest
 
+from bundle import parser_client
+from bundle.demo import __main__ as demo
 from bundle.demo import outputs
 from bundle.demo.inputs import Document
 
@@ -57,3 +60,15 @@ def test_a_picture_is_found_whatever_the_documents_name(name: str, link: str):
     assert parsed.images == {f"images/{document.stem}{ending}": b"picture"}
     found = urllib.parse.unquote_to_bytes(parsed.markdown.split('"')[1])
     assert os.fsdecode(found) in parsed.images
+
+
+def test_blocks_that_were_lost_are_told_and_recorded(tmp_path, monkeypatch, capsysbinary):
+    blocks = [{"block_id": 7, "kind": "timeout", "message": "the VLM took too long"}]
+    pages = {"layoutParsingResults": [page("One"), page("Two")]}
+    result = pages | {"docparser": {"pages": [{"page": 2, "blocks": blocks}]}}
+    monkeypatch.setattr(parser_client, "request", lambda *_, **__: result)
+    assert not demo.parse(Document(Path("a.pdf"), "PDF"), 2, "http://parser", tmp_path, {}), "exit status 1"
+    assert b"note: a.pdf, page 2: block incomplete: the VLM took too long" in capsysbinary.readouterr().err
+    assert [one.get("blocks") for one in json.loads((tmp_path / "a.json").read_bytes())["pages"]] == [None, blocks]
+    del result["docparser"]
+    assert demo.parse(Document(Path("a.pdf"), "PDF"), 2, "http://parser", tmp_path, {})

@@ -37,6 +37,7 @@ def test_documents_become_files_and_rows(parse: Parse, tmp_path: Path, vlms: lis
     done = parse("--pages-per-part", 3, "--formats", "md,json,chunks,docx,parquet")
     assert done.returncode == 1, "a document was set aside"
     assert "3 of 4 documents done, 1 set aside" in done.stderr
+    assert "Left out: no document by its ending: 1 ('notes.txt')." in done.stderr
 
     out = tmp_path / "out"
     names = [f"00/{number:05d}.pdf" for number in range(3)]
@@ -68,6 +69,7 @@ def test_documents_become_files_and_rows(parse: Parse, tmp_path: Path, vlms: lis
     assert (
         summary["documents"] == {"done": 3, "set_aside": 1, "earlier": 0, "earlier_incomplete": 0}
         and summary["pages"]["read"] == 11
+        and summary["left_out"] == {"no document by its ending": 1}
     )
 
 

@@ -110,6 +110,13 @@ def test_a_file_that_is_being_written_is_not_there(tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir())
 
 
+def test_an_object_is_on_the_disk_before_it_has_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    names: list[str] = []
+    monkeypatch.setattr(os, "fsync", lambda descriptor: names.append(os.readlink(f"/proc/self/fd/{descriptor}")))
+    FolderStorage(tmp_path).put("a.json", b"record")
+    assert [name.endswith(".part") for name in names] == [True]
+
+
 def refused(*_: object, **__: object) -> None:
     raise PermissionError(errno.EACCES, "Permission denied", "/storage/b")
 

@@ -57,7 +57,7 @@ def submitted(ask: Ask, fields: dict[str, str], path: str = JOBS) -> dict[str, A
     ("fields", "notes"),
     [
         ({"pageRanges": "1", "batchId": "b", "priority": "bulk", "callbackUrl": ""}, []),
-        ({"options": "{}"}, ["options: no such field here, it has no effect."]),
+        ({"options": "{}"}, ["options: has no effect here; send it as optionalPayload."]),
         ({"page_ranges": "1"}, ["page_ranges: no such field here, it has no effect (did you mean pageRanges?)."]),
         (
             {"useChartRecognition": "true"},
@@ -80,7 +80,10 @@ def test_parameters_of_a_submission_have_no_effect_and_are_named(ask: Ask):
 @pytest.mark.parametrize(
     ("query", "fields", "words"),
     [
-        ("", {"format": "zip"}, "format: no such field here; expected file, options"),
+        ("", {"format": "zip"}, "format: no such field here; it belongs into the address: /parse?format=..."),
+        ("", {"topP": "1"}, 'topP: no such field here; it is an option, and belongs into options: options={"topP": '),
+        ("?topP=1", {}, "query: topP: no parameter but an option; send it in the body that asks for parsing"),
+        ("", {"zip": "1"}, "zip: no such field here; expected file, options"),
         ("", {"option": "{}"}, "option: no such field here (did you mean options?); expected file, options"),
         ("?chunktokens=64", {}, "query: chunktokens: no such parameter here (did you mean chunkTokens?); expected "),
         ("?Format=zip", {}, "query: Format: no such parameter here (did you mean format?); expected format, "),
@@ -129,6 +132,21 @@ def test_a_compressed_body_is_refused_as_such(ask: Ask, path: str, coding: str):
     assert answer.json()["errorMsg"] == f"Content-Encoding: '{shown}' is not read here; send the body as it is."
     said = ask("POST", path, content=b"{", headers={"Content-Encoding": "utf-8", "Content-Type": "application/json"})
     assert said.status_code != 415, "what is no coding has no effect"
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "allowed"),
+    [
+        ("OPTIONS", "/parse", "POST"),
+        ("OPTIONS", JOBS, "GET, POST"),
+        ("PUT", f"{JOBS}/a", "GET, DELETE"),
+        ("PUT", "/health", "GET, HEAD"),
+    ],
+)
+def test_a_refused_method_names_those_of_all_routes_of_the_address(ask: Ask, method: str, path: str, allowed: str):
+    answer = ask(method, path)
+    assert answer.status_code == 405 and answer.headers["allow"] == allowed
+    assert answer.json()["errorMsg"] == f"{method} is not allowed on {path}; allowed: {allowed}."
 
 
 @pytest.mark.parametrize("path", ["/parse/", "/layout-parsing/", f"{JOBS}/", "/docs/", "/v1/models/"])

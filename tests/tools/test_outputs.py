@@ -6,8 +6,10 @@ from __future__ import annotations
 import argparse
 import asyncio
 import base64
+import errno
 import io
 import json
+import os
 import subprocess
 import sys
 import threading
@@ -38,6 +40,7 @@ from tests.support.numbered_pages import NumberedPagesParser, numbered_pdf, resu
 from tests.support.paths import ROOT
 from tests.support.wait import wait_for
 from tests.tools.calls import call
+from tool_errors import ParseError
 
 
 @pytest.fixture(scope="module")
@@ -368,11 +371,11 @@ def test_what_is_wrong_with_a_page_is_noted_before_its_record(tmp_path, monkeypa
     ]
     result["layoutParsingResults"][0]["prunedResult"]["parsing_res_list"][0]["doubtful"] = True
 
-    def known_then(write: Callable[[Path, object], None], path: Path, value: object) -> None:
+    def known_then(write: Callable[..., None], path: Path, value: object, *flushed: bool) -> None:
         if path == state.page_file(1) and not path.exists():
             known = DocumentState(state.document, tmp_path / "out", {})
             assert [trouble.lost for trouble in known.trouble] == [False] and known.doubts[1] and known.notes[1]
-        write(path, value)
+        write(path, value, *flushed)
 
     monkeypatch.setattr(files, "write_json", partial(known_then, files.write_json))
     answers.keep(state, 1, pages.Page(b"", file_types.PDF), result)
@@ -381,16 +384,42 @@ def test_what_is_wrong_with_a_page_is_noted_before_its_record(tmp_path, monkeypa
     assert not DocumentState(state.document, tmp_path / "out", {}).trouble, "it was parsed again"
 
 
+@pytest.mark.parametrize("lasting", [True, False])
+def test_what_counts_after_a_power_cut_is_on_the_disk_before_it_counts(tmp_path, monkeypatch, lasting):
+    flushed = set()
+    monkeypatch.setattr(os, "fsync", lambda descriptor: flushed.add(os.fstat(descriptor).st_ino))
+    state = DocumentState(Document(tmp_path / "book.pdf", Path("book.pdf")), tmp_path / "out", {}, lasting)
+    state.start(1)
+    answers.keep(state, 1, pages.Page(b"", file_types.PDF), result_of(1, None))
+    outputs.write_all(state, ["md", "json"])
+    written = {path for path in state.folder.rglob("*") if path.is_file()}
+    assert {path.suffix for path in written} >= {".json", ".md", ".jpg"}
+    assert {path for path in written if path.stat().st_ino in flushed} == (written if lasting else set())
+
+
+def test_a_file_that_breaks_off_while_it_is_read_costs_its_pages_not_the_run(tmp_path, monkeypatch):
+    Image.new("L", (60, 50)).save(tmp_path / "a.png")
+    monkeypatch.setattr(Path, "read_bytes", partial(_fail, OSError(errno.EIO, "Input/output error")))
+    reader = pages.PageCutter()
+    with pytest.raises(ParseError, match=r"^cannot be read \(Input/output error\)$"):
+        reader.read(tmp_path / "a.png", 1)
+    reader.close()
+
+
+def _fail(error: OSError, *_: object) -> None:
+    raise error
+
+
 def test_what_one_thread_notes_is_not_lost_to_another(tmp_path, monkeypatch):
     """The second notes its page while the first is about to write."""
     state = DocumentState(Document(tmp_path / "book.pdf", Path("book.pdf")), tmp_path / "out", {})
     second = threading.Thread(target=state.note, args=(Trouble(2, "odd"),))
 
-    def late(write: Callable[[Path, object], None], path: Path, value: object) -> None:
+    def late(write: Callable[..., None], path: Path, value: object, *flushed: bool) -> None:
         if second.ident is None:
             second.start()
             wait_for(lambda: state._saving.locked() or not second.is_alive())
-        write(path, value)
+        write(path, value, *flushed)
 
     monkeypatch.setattr(files, "write_json", partial(late, files.write_json))
     state.note(Trouble(1, "odd"))

@@ -138,6 +138,33 @@ def test_what_is_left_out_is_counted_once_and_only_if_no_word_names_it(archive, 
     assert left_out(archive / "scans", archive) == ["scans/notes.txt", "scans/scan", "notes.txt"]
 
 
+def test_a_folder_that_may_be_listed_but_not_entered_costs_only_its_own_files(archive):
+    """What `chmod -R 644` leaves."""
+    closed = archive / "closed"
+    closed.mkdir()
+    (closed / "a.pdf").write_bytes(numbered_pdf(1))
+    (closed / "link").symlink_to("..")
+    closed.chmod(0o644)
+    code = (
+        "import sys; from pathlib import Path; from batch.inputs import collect\n"
+        "for word in sys.argv[1:]:\n"
+        "    documents, left_out = collect([word], Path('out'))\n"
+        "    print(len(documents), sorted((str(one.name), one.reason) for one in left_out))"
+    )
+    words = [sys.executable, "-m", "tests.support.without_privileges", sys.executable, "-c", code]
+    try:
+        done = subprocess.run(
+            [*words, archive, archive / "**/*.pdf"], env=child_environment(), capture_output=True, text=True
+        )
+        refused = subprocess.run([*words, closed], env=child_environment(), capture_output=True, text=True)
+    finally:
+        closed.chmod(0o755)
+    folder, pattern = done.stdout.splitlines()
+    assert folder.startswith("3 ") and "('closed/a.pdf', 'cannot be read (Permission denied)')" in folder, done.stderr
+    assert pattern.startswith("1 ") and "closed/a.pdf" in pattern
+    assert "UsageError" in refused.stderr and f"{closed}/a.pdf cannot be read (Permission denied)" in refused.stderr
+
+
 def test_failed_pages_are_named_and_only_retried_when_asked(parse, archive, parser):
     parser.script = {2: [422], 3: [500, 500, 500]}
     parser.notes = {1}
@@ -430,6 +457,21 @@ def test_what_nobody_has_read_is_not_complete(parse, archive, tmp_path, parser):
     assert all(one["complete"] == (not one["unread"]) for one in report)
     parser.most = None
     assert "not read yet" not in parse("in").stdout
+
+
+def test_a_record_that_is_empty_or_broken_is_no_page(parse, archive, parser):
+    """A power cut may leave an empty file; a failing disk others."""
+    assert parse("in/book.pdf").returncode == 0
+    records = archive.parent / "out/book.pdf/.parse/pages"
+    (records / "00002.json").write_bytes(b"")
+    parser.seen.clear()
+    assert parse("in/book.pdf").returncode == 0 and dict(parser.seen) == {2: 1}
+    (records / "00003.json").write_bytes(b"\0" * 9)
+    done = parse("in/book.pdf", "--formats", "md,json,chunks")
+    assert done.returncode == 1 and "0 of 1 document complete" in done.stdout and "1 missing" in done.stdout
+    assert "its record cannot be read" in done.stdout
+    done = parse("in/book.pdf", "--retry-failed")
+    assert done.returncode == 0 and dict(parser.seen) == {2: 1, 3: 1}
 
 
 def test_two_runs_do_not_write_to_one_folder(parse, archive, parser):

@@ -20,7 +20,7 @@ from bundle.local_mode.settings import LocalSettings
 from bundle.paths import RUN_DIR, VALUES, shown
 from bundle.progress import plural, say, step
 from file_types import SUPPORTED
-from tool_errors import run
+from tool_errors import FAILED, run
 
 PAGE_SECONDS = 600
 # In docker mode only the parser reads the documents, so their numbers of pages are not known here.
@@ -28,8 +28,9 @@ UNKNOWN_PAGES = 50
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
-def run_demo(words: list[str]) -> None:
-    """The whole procedure. What this call started is stopped again unless every page was parsed."""
+def run_demo(words: list[str]) -> int:
+    """The whole procedure. What this call started is stopped again unless every page was parsed. Returns the exit
+    status: 0 if every page is complete, 1 if a block of one is not."""
     options = arguments(words)
     settings, url = LocalSettings.of(VALUES), parser_client.address(VALUES)
     local, containers = Services(settings), Containers()
@@ -37,7 +38,7 @@ def run_demo(words: list[str]) -> None:
     services = containers if chosen == "docker" else local
     if options.down:
         say("services stopped" if services.down() else "no services were running")
-        return
+        return 0
     documents = inputs.open_documents(options.paths)
     outputs.check_folder(options.out)
     try:
@@ -48,14 +49,16 @@ def run_demo(words: list[str]) -> None:
                 prepared = prepare_local(settings, documents, local.start, install=not options.no_install)
             services.start()
             weights = services.wait_ready() or prepared.weights
-        for document in documents:
-            parse(document, prepared.pages.get(str(document.path)), url, options.out, weights)
+        complete = [
+            parse(document, prepared.pages.get(str(document.path)), url, options.out, weights) for document in documents
+        ]
     except BaseException:
         ignore_signals()
         services.undo()
         raise
     logs = "docker compose logs" if chosen == "docker" else shown(RUN_DIR / "logs")
     say(f"the services keep running at {url} (logs: {logs}); stop them with scripts/run_demo.sh --down")
+    return 0 if all(complete) else FAILED
 
 
 def arguments(words: list[str]) -> argparse.Namespace:
@@ -89,8 +92,9 @@ def arguments(words: list[str]) -> argparse.Namespace:
     return options
 
 
-def parse(document: inputs.Document, pages: int | None, url: str, out: Path, weights: dict[str, object]) -> None:
-    """Parse one document: Markdown to stdout, files to `out`. `pages` is None if their number is not known."""
+def parse(document: inputs.Document, pages: int | None, url: str, out: Path, weights: dict[str, object]) -> bool:
+    """Parse one document: Markdown to stdout, files to `out`. `pages` is None if their number is not known. Returns
+    whether every block was read."""
     count = "" if pages is None else f" ({plural(pages, 'page')})"
     with step(f"parsing {document.path}{count}"):
         timeout = PAGE_SECONDS * (pages or UNKNOWN_PAGES)
@@ -106,6 +110,7 @@ def parse(document: inputs.Document, pages: int | None, url: str, out: Path, wei
     # Bytes, because a locale's encoding may lack what the page holds.
     sys.stdout.buffer.write(parsed.markdown.encode("utf-8", "backslashreplace"))
     sys.stdout.buffer.flush()
+    return not parsed.partial
 
 
 class Interrupted(BaseException):

@@ -20,12 +20,13 @@ HEADING = re.compile(r"#{1,7}\s+(.+)")
 @dataclass(frozen=True)
 class Parsed:
     """A parsed document: Markdown with links to `images` (relative path -> bytes), what is written as JSON, and what
-    the parser has to say of pages."""
+    the parser has to say of pages. `partial`: a block is missing or cut."""
 
     markdown: str
     images: dict[str, bytes]
     record: dict[str, object]
     notes: list[str]
+    partial: bool
 
 
 def check_folder(out: Path) -> None:
@@ -45,9 +46,13 @@ def collect(document: Document, result: dict[str, Any], weights: dict[str, objec
     if not pages or len(pages) != expected:
         raise ParseError(f"{document.path}: only {len(pages)} of {expected} pages were parsed")
     notes: list[str] = []
+    blocks: dict[int, list[dict[str, Any]]] = {}
     for page in (result.get("docparser") or {}).get("pages", ()):
         if "error" in page:
             raise ParseError(f"{document.path}: page {page['page']} was not parsed: {page['error']['message']}")
+        if "blocks" in page:
+            blocks[page["page"]] = page["blocks"]
+        notes += [f"page {page['page']}: block incomplete: {block['message']}" for block in page.get("blocks", ())]
         notes += [f"page {page['page']}: {note['message']}" for note in page.get("notes", ())]
     texts: list[str] = []
     images: dict[str, bytes] = {}
@@ -57,11 +62,10 @@ def collect(document: Document, result: dict[str, Any], weights: dict[str, objec
         text = outlined(text, page.get("outline", ()))
         images |= pictures
         texts.append(text.strip())
-        records.append(
-            {"page": number, "prunedResult": page["prunedResult"], "markdown": {"text": text, "images": names}}
-        )
+        entry = {"page": number, "prunedResult": page["prunedResult"], "markdown": {"text": text, "images": names}}
+        records.append(entry | ({"blocks": blocks[number]} if number in blocks else {}))
     record = {"file": document.path.name, "weights": weights, "dataInfo": info, "pages": records}
-    return Parsed("\n\n".join(texts) + "\n", images, record, notes)
+    return Parsed("\n\n".join(texts) + "\n", images, record, notes, partial=bool(blocks))
 
 
 def outlined(text: str, outline: Iterable[dict[str, Any]]) -> str:

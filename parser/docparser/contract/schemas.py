@@ -168,6 +168,8 @@ class Parameters(BaseModel):
     @classmethod
     def _known(cls, data: Any) -> Any:
         if unknown := [name for name in data if name not in cls.model_fields]:
+            if unknown[0] in ParseOptions.model_fields:
+                raise ValueError(f"{unknown[0]}: no parameter but an option; send it in the body that asks for parsing")
             raise ValueError(unknown_words(unknown[0], cls.model_fields, "parameter"))
         return data
 

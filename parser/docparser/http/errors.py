@@ -19,6 +19,7 @@ from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
+from starlette.routing import Match
 from starlette.types import Scope
 
 from docparser import errors
@@ -64,6 +65,7 @@ STATUS: dict[type[errors.ParserError], int] = {
     errors.StorageDamaged: 500,
 }
 
+METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE")
 FIELD = re.compile(r"([A-Za-z_]+(?:\.\w+)*): ")
 PHRASES = {
     404: "There is no {path} here; the API is described at /docs.",
@@ -201,9 +203,18 @@ async def on_validation_error(request: Request, exc: RequestValidationError) -> 
     return error_response(path, status, describe_errors(exc.errors()), log_id_of(exc.body))
 
 
+def allowed(request: Request) -> str:
+    """The methods of all routes of the path, for ``Allow``; Starlette names those of the first route."""
+    place = {"type": "http", "path": request.scope["path"], "root_path": request.scope.get("root_path", "")}
+    matches = {name: [one.matches(place | {"method": name})[0] for one in request.app.routes] for name in METHODS}
+    return ", ".join(name for name in METHODS if Match.FULL in matches[name])
+
+
 async def on_http_error(request: Request, exc: HTTPException) -> JSONResponse:
     headers = dict(exc.headers or {})
-    values = {"path": request.url.path, "method": request.method, "allow": headers.get("Allow", "see /docs")}
+    if exc.status_code == 405:
+        headers["Allow"] = allowed(request)
+    values = {"path": request.url.path, "method": request.method, "allow": headers.get("Allow")}
     phrase = PHRASES.get(exc.status_code)
     message = phrase.format(**values) if phrase else str(exc.detail)
     return error_response(request.url.path, exc.status_code, message, headers=headers)

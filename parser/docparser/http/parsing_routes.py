@@ -150,7 +150,7 @@ async def _upload(request: Request, pictures: bool) -> AsyncIterator[tuple[str, 
                     "file=@page.png"
                 )
             if unknown := [name for name in form if name not in PARTS]:
-                raise InvalidRequest(unknown_words(unknown[0], PARTS, "field"))
+                raise InvalidRequest(_refusal(unknown[0]))
             defaults = {"visualize": False, "returnMarkdownImages": pictures}
             kind = FileOptions if request.app.state.settings.text_layer == "auto" else ParseOptions
             try:
@@ -159,6 +159,15 @@ async def _upload(request: Request, pictures: bool) -> AsyncIterator[tuple[str, 
                 raise InvalidRequest(f"options: {describe_errors(exc.errors())}") from None
             document = await stack.enter_async_context(request.app.state.intake.from_upload(file.file))
         yield file.filename or "document", options, document
+
+
+def _refusal(name: str) -> str:
+    """Why a field of the form is refused, and where it belongs if it is known elsewhere."""
+    if name in InFormat.model_fields:
+        return f"{name}: no such field here; it belongs into the address: /parse?{name}=..."
+    if name in ParseOptions.model_fields:
+        return f'{name}: no such field here; it is an option, and belongs into options: options={{"{name}": ...}}'
+    return unknown_words(name, PARTS, "field")
 
 
 def _options(form: FormData) -> dict[str, Any]:

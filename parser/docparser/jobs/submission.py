@@ -98,8 +98,9 @@ def _notes(fields: dict[str, Any]) -> list[str]:
     """On fields that mean nothing here, and on options that do not stand in ``optionalPayload``."""
     unknown = [name for name, value in fields.items() if name not in FIELDS and value not in (None, "")]
     misplaced = [name for name in unknown if name in ParseOptions.model_fields]
-    others = [name for name in unknown if name not in misplaced]
+    others = [name for name in unknown if name not in (*misplaced, "options")]
     return [
+        *["options: has no effect here; send it as optionalPayload."][: "options" in unknown],
         *(f"{name}: has no effect here; it is an option, and belongs into optionalPayload." for name in misplaced),
         *unknown_notes(others, FIELDS, "field"),
     ]
