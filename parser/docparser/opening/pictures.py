@@ -40,7 +40,10 @@ LIGHT = 160  # of 255; text that is lighter stands on a dark ground
 GREY = 24  # of 255; colours whose parts differ by less are none
 SEEN = 32  # of 255; what is more transparent is a shadow
 # Pillow and its decoders raise these for damaged files; most of them are not documented.
-DECODE_ERRORS = (OSError, ValueError, SyntaxError, EOFError, IndexError, KeyError, TypeError, OverflowError)
+DECODE_ERRORS = (
+    *(OSError, ValueError, SyntaxError, EOFError, IndexError, KeyError, TypeError, OverflowError),
+    *(RuntimeError, AssertionError),  # of the AVIF decoder, and of a palette that is missing
+)
 UNKNOWN_KIND = "is damaged, or of a kind that is not read here; save it again, in 8-bit grey or RGB or as PNG"
 NOT_SQUARE = 1.1  # resolutions that differ by less make no letter unlike itself; 204 x 196 dpi is a usual fax
 MOST_STRETCHED = 5.0  # beyond, the numbers are no resolutions
