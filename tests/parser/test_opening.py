@@ -252,6 +252,24 @@ def test_a_picture_of_which_only_the_first_bytes_are_left_is_called_damaged(page
         pages(samples.save(drawing(), format)[:length])
 
 
+@pytest.mark.parametrize(("alpha", "left"), [(0, 0), (255, 0), (128, 127)])
+def test_a_bmp_whose_fourth_bytes_are_all_zero_is_opaque(pages, alpha, left):
+    pixels = np.concatenate([np.asarray(drawing().convert("RGB")), np.full((40, 60, 1), alpha, np.uint8)], axis=2)
+    header = struct.pack("<IiiHHIIiiII", 124, 60, -40, 1, 32, 3, pixels.size, 0, 0, 0, 0)
+    masks = struct.pack("<IIII", 0xFF0000, 0xFF00, 0xFF, 0xFF000000).ljust(84, b"\0")
+    data = header + masks + pixels.tobytes()
+    (page,) = pages(b"BM" + struct.pack("<IHHI", 14 + len(data), 0, 0, 14 + 124) + data)
+    assert halves(page) == pytest.approx((left, 255), abs=1)
+
+
+@pytest.mark.parametrize("format", ["PNG", "WEBP", "TIFF"])
+def test_a_picture_of_which_viewers_show_nothing_is_empty(pages, format):
+    image = drawing().convert("RGBA")
+    image.putalpha(0)
+    (page,) = pages(samples.save(image, format, **({"lossless": True, "exact": True} if format == "WEBP" else {})))
+    assert (page.pixels == 255).all()
+
+
 def noise(size: tuple[int, int] = (120, 90)) -> Image.Image:
     return Image.fromarray(np.random.default_rng(7).integers(0, 255, (*size[::-1], 3), np.uint8))
 

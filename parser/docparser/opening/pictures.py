@@ -71,7 +71,7 @@ class Tones(NamedTuple):
             tones = cls(1.0, tags.get(PHOTOMETRIC) == WHITE_IS_ZERO, bits == 32 and format == UNSIGNED)
             peak = max(extrema(tones._grey(strip))[1] for strip in strips(image))
             return tones._replace(full=_full(peak, image.mode, bits))
-        if not image.has_transparency_data:
+        if not image.has_transparency_data or _alpha_means_nothing(image):
             return cls()
         ground, coloured = _ground(image)
         return cls(ground=ground, negative=ground == "black" and not coloured)
@@ -124,6 +124,12 @@ def _full(peak: float, mode: str, bits: int) -> float:
     if bits == 12 or peak < 1 << 14:
         return 4095.0 if bits == 12 else (1 << max(8, int(peak).bit_length())) - 1.0
     return max(peak, 32767.0 if mode == "I" and bits == 16 else 65535.0)  # which are signed
+
+
+def _alpha_means_nothing(image: Image.Image) -> bool:
+    """Programs leave the fourth byte of a BMP at zero, so Windows and browsers show such a one as if it had none. They
+    show nothing of a PNG, WebP or TIFF whose every pixel is transparent: neither do we."""
+    return image.format == "BMP" and not any(extrema(image.getchannel("A")))
 
 
 def _ground(image: Image.Image) -> tuple[str, bool]:
