@@ -106,6 +106,10 @@ def test_greys_of_any_width_are_shown_from_black_to_white(pages, data, expected)
     assert halves(page) == pytest.approx(expected, abs=1)
 
 
+def chunk(name: bytes, data: bytes, damage: int = 0) -> bytes:
+    return struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data) ^ damage)
+
+
 @pytest.mark.parametrize("largest", [255, 65535])
 def test_a_palette_of_8_bit_values_is_one(pages, largest):
     image = Image.new("P", (60, 40), 1)
@@ -142,6 +146,15 @@ def test_pixels_become_square(pages, resolution, orientation, size):
     data = tiff(drawing(), t282=resolution[0], t283=resolution[1], t296=2, t274=orientation)
     (page,) = pages(data)
     assert page.pixels.shape[1::-1] == size
+
+
+def exif(*tags: tuple[int, int, bytes]) -> bytes:
+    """Of tags with one value each: number, kind, and the value in four bytes (TIFF 6.0)."""
+    entries = b"".join(struct.pack("<HHI", tag, kind, 1) + value for tag, kind, value in tags)
+    return b"Exif\0\0II*\0" + struct.pack("<IH", 8, len(tags)) + entries + bytes(4)
+
+
+TURNED = (274, 3, b"\6\0\0\0")
 
 
 def test_reduced_copies_and_masks_of_a_tiff_are_no_pages(pages):
@@ -199,15 +212,6 @@ def test_transparent_pictures_stand_on_the_ground_that_makes_them_legible(pages,
     assert (page.pixels[99, 99] == ground).all() and (page.pixels[1, 1] == print).all()
 
 
-def exif(*tags: tuple[int, int, bytes]) -> bytes:
-    """Of tags with one value each: number, kind, and the value in four bytes (TIFF 6.0)."""
-    entries = b"".join(struct.pack("<HHI", tag, kind, 1) + value for tag, kind, value in tags)
-    return b"Exif\0\0II*\0" + struct.pack("<IH", 8, len(tags)) + entries + bytes(4)
-
-
-TURNED = (274, 3, b"\6\0\0\0")
-
-
 EXIF = {
     "usual": (exif(TURNED), (40, 60)),
     "a make that is no text": (exif((271, 11, struct.pack("<f", 1.5)), TURNED), (40, 60)),
@@ -225,10 +229,6 @@ EXIF = {
 def test_a_picture_is_turned_as_exif_says_whatever_else_that_says(pages, data, size, format):
     (page,) = pages(samples.save(drawing().convert("RGB"), format, exif=data))
     assert page.pixels.shape[1::-1] == size and not page.notes
-
-
-def chunk(name: bytes, data: bytes, damage: int = 0) -> bytes:
-    return struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data) ^ damage)
 
 
 EXTRA = {
@@ -293,6 +293,67 @@ def test_a_jpeg_without_its_end_mark_is_whole(pages):
     data = samples.save(noise(), "JPEG")
     (cut,), (whole,) = pages(data[:-2]), pages(data)
     assert (cut.pixels == whole.pixels).all() and cut.notes
+
+
+PACKED = ["group3", "group4", "tiff_lzw", "tiff_deflate", "packbits", "jpeg"]
+
+
+def printed(compression: str, **options: object) -> dict[str, Any]:
+    mode = "1" if compression.startswith("group") else "RGB"
+    return {"image": noise((400, 300)).convert(mode), "format": "TIFF", "compression": compression, **options}
+
+
+@pytest.mark.parametrize("compression", ["raw", *PACKED])
+@pytest.mark.parametrize(("share", "left"), [(0.7, (3, 4)), (0.95, (4, 5))])
+def test_whole_pages_of_a_tiff_whose_end_is_missing_are_read(pages, compression, share, left):
+    first = printed(compression)
+    data = samples.save(**first, save_all=True, append_images=[first["image"]] * 4)
+    whole, read = pages(data), pages(data[: int(len(data) * share)])
+    assert len(whole) == 5 and len(read) in left
+    assert all((page.pixels == whole[0].pixels).all() and not page.notes for page in read[:-1])
+    (note,) = read[-1].notes
+    assert note["kind"] == "cut_short" and f"page {len(read)} of the TIFF" in note["message"]
+
+
+def test_a_further_page_of_a_kind_that_is_not_read_is_no_missing_end(pages):
+    data = samples.save(drawing(), "TIFF", save_all=True, append_images=[drawing()])
+    at = data.rindex(struct.pack("<HHI", 259, 3, 1))
+    with pytest.raises(InvalidDocument, match="of a kind that is not read here"):
+        pages(data[: at + 8] + struct.pack("<H", 34661) + data[at + 10 :])
+
+
+@pytest.mark.parametrize("compression", PACKED)
+@pytest.mark.parametrize("turned", [1, 6])
+def test_strips_before_a_missing_end_are_read(pages, compression, turned):
+    data = samples.directory_first(samples.save(**printed(compression, strip_size=8192, tiffinfo={274: turned})))
+    (whole,), (cut,) = pages(data), pages(data[: int(len(data) * 0.7)])
+    assert not whole.notes and [note["kind"] for note in cut.notes] == ["cut_short"]
+    assert whole.pixels.shape == cut.pixels.shape
+    rows = np.s_[:120] if turned == 1 else np.s_[:, -120:]
+    assert (cut.pixels[rows] == whole.pixels[rows]).all()
+
+
+@pytest.mark.parametrize("compression", ["group3", "group4", "jpeg"])
+def test_a_fax_or_jpeg_in_one_strip_is_read_as_far_as_it_goes(pages, compression):
+    data = samples.directory_first(samples.save(**printed(compression, strip_size=1 << 30)))
+    (whole,), (cut,) = pages(data), pages(data[: int(len(data) * 0.7)])
+    assert [note["kind"] for note in cut.notes] == ["cut_short"]
+    assert (cut.pixels[:180] == whole.pixels[:180]).all()
+
+
+def test_a_strip_that_says_it_is_endless_takes_no_memory(pages):
+    data = samples.directory_first(samples.save(**printed("group4", strip_size=1 << 30)))
+    size = struct.pack("<HHI", 279, 4, 1)
+    at = data.index(size) + 8
+    with pytest.raises(InvalidDocument, match="truncated or damaged"):
+        pages(data[:at] + b"\xff\xff\xff\x7f" + data[at + 4 :])
+
+
+def test_a_damaged_avif_is_refused(pages):
+    data = samples.save(noise(), "AVIF")
+    at = data.index(b"mdat") + 4
+    with pytest.raises(InvalidDocument, match="AVIF is truncated or damaged"):
+        pages(data[:at] + bytes(len(data) - at))
 
 
 @pytest.mark.parametrize("format", ["JPEG", "PNG", "WEBP", "AVIF", "JPEG2000"])

@@ -13,7 +13,7 @@ import io
 import itertools
 import math
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from typing import Any, BinaryIO, NamedTuple, cast
 
 from PIL import Image, ImageChops, ImageFile, ImageOps, PngImagePlugin, UnidentifiedImageError
@@ -32,10 +32,12 @@ NEW_SUBFILE, SUBFILE, BITS, PHOTOMETRIC, X_RESOLUTION, Y_RESOLUTION = 254, 255, 
 COLOUR_MAP, SAMPLE_FORMAT = 320, 339
 WHITE_IS_ZERO, UNSIGNED = 0, 1
 REDUCED, MASK = 1, 4  # bits of NewSubfileType
+STRIPS, STRIP_SIZES = (273, 324), (279, 325)  # or tiles: where they begin, and their bytes
 OLD_REDUCED = 2  # a SubfileType
 TRANSPARENCY_MASK = 4  # a PhotometricInterpretation
 
 STRIP_PIXELS = 4 << 20
+PADDED = 64 << 20  # bytes of a damaged TIFF that may be copied
 LIGHT = 160  # of 255; text that is lighter stands on a dark ground
 GREY = 24  # of 255; colours whose parts differ by less are none
 SEEN = 32  # of 255; what is more transparent is a shadow
@@ -62,7 +64,7 @@ class Tones(NamedTuple):
     @classmethod
     def of(cls, image: Image.Image) -> Tones:
         """Of a decoded picture whose tags are still there. Mends a palette of 8-bit values."""
-        tags: Mapping[int, Any] = cast(TiffImageFile, image).tag_v2 if image.format == "TIFF" else {}
+        tags = _tags(image)
         colours = tags.get(COLOUR_MAP, ())
         if image.mode == "P" and colours and max(colours) < 256:
             image.putpalette(bytes(colours), "RGB;L")  # as libtiff does; the values should have 16 bits
@@ -164,7 +166,7 @@ class _File(io.BufferedReader):
 
 
 @contextlib.contextmanager
-def opened(file: File, format: str) -> Iterator[Image.Image]:
+def opened(file: File, format: str) -> Iterator[ImageFile.ImageFile]:
     """The picture in a file of this format (Pillow's name), undecoded. Raises Unreadable."""
     with _File(file) as content:
         try:
@@ -177,7 +179,7 @@ def opened(file: File, format: str) -> Iterator[Image.Image]:
             yield image
 
 
-def _open(content: BinaryIO, format: str) -> Image.Image:
+def _open(content: BinaryIO, format: str) -> ImageFile.ImageFile:
     """The picture, also where something beside its pixels is damaged. Raises DECODE_ERRORS."""
     with contextlib.suppress(*DECODE_ERRORS):
         return Image.open(content, formats=[format])
@@ -195,32 +197,54 @@ def _as_far_as_it_goes() -> Iterator[None]:
         ImageFile.LOAD_TRUNCATED_IMAGES = before
 
 
-def page_frames(image: Image.Image) -> Iterator[int]:
+def count_pages(image: Image.Image, most: int | None = None) -> int:
+    """At most ``most`` pages of a picture. Those before a damaged place count. Raises Unreadable."""
+    count = 0
+    try:
+        for _ in itertools.islice(_page_frames(image), most):
+            count += 1
+    except DECODE_ERRORS as exc:
+        if not count:
+            raise Unreadable(f"is damaged ({exc})") from None
+    return count
+
+
+def _page_frames(image: Image.Image) -> Iterator[int]:
     """The frames of a picture that are pages. Only those of a TIFF can be; its reduced copies and masks are none.
 
-    Raises Unreadable, and what Pillow raises.
+    Raises Unreadable, and DECODE_ERRORS where a directory of a TIFF is damaged or missing.
     """
     if image.format != "TIFF":
         yield 0
         return
     found, frame = False, 0
-    with contextlib.suppress(EOFError):
-        while True:  # not `n_frames`, which follows a chain of any length
-            try:
-                image.seek(frame)
-            except SyntaxError:  # Pillow reads no frame like this one, which is no matter if it is no page
-                if _is_page(image):
-                    raise Unreadable(UNKNOWN_KIND) from None
+    while True:  # not `n_frames`, which follows a chain of any length
+        try:
+            image.seek(frame)
+        except EOFError:
+            if _tags(image).next is None:  # Pillow has not come to the end of the directory
+                raise
+            break
+        except (SyntaxError, KeyError):  # Pillow reads no frame like this one, which is no matter if it is no page
+            if _tags(image).next is None:
+                raise
             if _is_page(image):
-                found = True
-                yield frame
-            frame += 1
+                raise Unreadable(UNKNOWN_KIND) from None
+        if _is_page(image):
+            found = True
+            yield frame
+        frame += 1
     if not found:
         yield 0
 
 
+def _tags(image: Image.Image) -> Any:
+    """A TIFF's directory; of others, an empty one."""
+    return cast(TiffImageFile, image).tag_v2 if image.format == "TIFF" else {}
+
+
 def _is_page(image: Image.Image) -> bool:
-    tags = cast(TiffImageFile, image).tag_v2
+    tags = _tags(image)
     kind, old_kind = tags.get(NEW_SUBFILE, 0), tags.get(SUBFILE)
     return not (kind & (REDUCED | MASK) or old_kind == OLD_REDUCED or tags.get(PHOTOMETRIC) == TRANSPARENCY_MASK)
 
@@ -249,13 +273,13 @@ def _stretch(image: Image.Image) -> float:
 class Picture(NamedTuple):
     """One page. ``image`` is upright and as Pillow decodes it, ``tones`` says what its numbers mean; ``stretch`` is how
     many times as high as wide a pixel is. ``turned``: the EXIF orientation of the pixels in the file, where Pillow does
-    not turn them while decoding. ``whole`` is False where the end of the file is missing or damaged."""
+    not turn them while decoding. ``lacks`` says, of this page, that the file's end is missing or damaged."""
 
     image: Image.Image
     tones: Tones
     stretch: float
     turned: int
-    whole: bool
+    lacks: str = ""
 
     def strips(self, multiple: int = 1) -> Iterator[tuple[int, Image.Image]]:
         """The page in 1, L or RGB, on a ground that makes it legible, in strips as above, each with its first row."""
@@ -294,7 +318,7 @@ def read(file: File, format: str, index: int, check: Callable[[Image.Image], Non
         with _as_far_as_it_goes():
             picture = _read(file, format, index, check)
         if any(low < high for low, high in map(extrema, picture.image.split())):  # else nothing was there
-            return picture._replace(whole=False)
+            return picture._replace(lacks="is damaged, or its end is missing; the rest was read")
     except DECODE_ERRORS as exc:
         reason = exc
     raise Unreadable(f"is truncated or damaged ({reason}); save it again with a viewer that shows it")
@@ -302,12 +326,33 @@ def read(file: File, format: str, index: int, check: Callable[[Image.Image], Non
 
 def _read(file: File, format: str, index: int, check: Callable[[Image.Image], None]) -> Picture:
     with opened(file, format) as image:
-        frame = next(itertools.islice(page_frames(image), index, None), None)
+        frames, lacks = _page_frames(image), ""
+        frame = next(itertools.islice(frames, index, None), None)
         if frame is None:
             raise EOFError("it has no such page")
+        try:
+            next(frames, None)
+        except DECODE_ERRORS:
+            lacks = "is the last that was found; the file is damaged behind it, or its end is missing"
         image.seek(frame)
         check(image)
         stretch = _stretch(image)
-        image.load()
+        _load(image)
         tones = Tones.of(image)
-        return Picture(upright(image), tones, stretch, orientation(image), whole=True)
+        return Picture(upright(image), tones, stretch, orientation(image), lacks)
+
+
+def _load(image: ImageFile.ImageFile) -> None:
+    if image.format != "TIFF" or not ImageFile.LOAD_TRUNCATED_IMAGES:
+        image.load()
+        return
+    tags, content = _tags(image), cast(BinaryIO, image.fp)
+    content.seek(0)
+    data = content.read(PADDED + 1)
+    places, sizes = (tags.get(strips) or tags.get(tiles) or () for strips, tiles in (STRIPS, STRIP_SIZES))
+    end = max(map(sum, zip(places, sizes, strict=False)), default=0)
+    if len(data) < end <= PADDED and image.tile[0].codec_name == "libtiff":
+        image.fp = io.BytesIO(data.ljust(end, b"\0"))  # libtiff does not begin a strip whose end is missing
+    with contextlib.suppress(OSError):  # libtiff does not heed Pillow's setting
+        image.load()
+    image.load()  # without an effect, but where libtiff has failed: this is what it had decoded before
