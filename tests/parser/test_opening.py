@@ -157,6 +157,42 @@ def exif(*tags: tuple[int, int, bytes]) -> bytes:
 TURNED = (274, 3, b"\6\0\0\0")
 
 
+def png(image: Image.Image, aspect: tuple[int, int]) -> bytes:
+    """Tells the shape of its pixels and not their size."""
+    data = samples.save(image, "PNG")
+    return data[:33] + chunk(b"pHYs", struct.pack(">IIB", *aspect, 0)) + data[33:]
+
+
+def jpeg(image: Image.Image, unit: int, density: tuple[int, int]) -> bytes:
+    data = samples.save(image, "JPEG")
+    at = data.index(b"JFIF\0") + 7
+    return data[:at] + struct.pack(">BHH", unit, *density) + data[at + 5 :]
+
+
+@pytest.mark.parametrize(
+    ("data", "size"),
+    [
+        *((samples.save(drawing(), format, dpi=(204, 98)), (60, 83)) for format in ("PNG", "JPEG", "BMP")),
+        *((samples.save(drawing(), format, dpi=(204, 196)), (60, 40)) for format in ("PNG", "JPEG", "BMP")),
+        *((samples.save(drawing(), format, dpi=(300, 1)), (60, 40)) for format in ("PNG", "JPEG", "BMP")),
+        (png(drawing(), (2, 1)), (60, 80)),
+        (png(drawing(), (0, 1)), (60, 40)),
+        (jpeg(drawing(), 0, (2, 1)), (60, 80)),
+        (jpeg(drawing(), 2, (80, 38)), (60, 84)),
+        *((jpeg(drawing(), unit, density), (60, 40)) for unit in (0, 1, 2) for density in ((1, 1), (0, 0), (0, 72))),
+    ],
+)
+def test_pixels_of_other_formats_become_square(pages, data, size):
+    (page,) = pages(data)
+    assert page.pixels.shape[1::-1] == size
+
+
+@pytest.mark.parametrize("format", ["PNG", "JPEG"])
+def test_pixels_become_square_before_they_are_turned(pages, format):
+    (page,) = pages(samples.save(drawing().convert("RGB"), format, dpi=(204, 98), exif=exif(TURNED)))
+    assert page.pixels.shape[1::-1] == (83, 60)
+
+
 def test_reduced_copies_and_masks_of_a_tiff_are_no_pages(pages):
     frames = []
     for width, kind in ((20, 1), (60, 0), (30, 1), (60, 4), (50, 2)):

@@ -258,16 +258,16 @@ def resolution(said: Any) -> float:
     return value if 0 < value < math.inf else 0.0
 
 
-def _stretch(image: Image.Image) -> float:
-    """How many times as high as wide a pixel is, where a TIFF says so: fax pages may have half the rows."""
-    if image.format != "TIFF":
-        return 1.0
-    tags = cast(TiffImageFile, image).tag_v2
-    across, along = resolution(tags.get(X_RESOLUTION)), resolution(tags.get(Y_RESOLUTION))
+def _stretch(image: Image.Image, turned: int) -> float:
+    """How many times as high as wide a pixel is, where a loaded picture says so: fax pages may have half the rows."""
+    tags, info = _tags(image), image.info
+    # PNG and JFIF may tell the shape of a pixel without its size.
+    said = info.get("dpi") or info.get("aspect") or info.get("jfif_density") or (0, 0)
+    across, along = map(resolution, (tags.get(X_RESOLUTION), tags.get(Y_RESOLUTION)) if tags else said)
     if not across or not along or not NOT_SQUARE < max(across, along) / min(across, along) < MOST_STRETCHED:
         return 1.0
     stretch = across / along
-    return 1 / stretch if tags.get(ORIENTATION) in ON_ITS_SIDE else stretch
+    return 1 / stretch if turned in ON_ITS_SIDE else stretch
 
 
 class Picture(NamedTuple):
@@ -336,9 +336,10 @@ def _read(file: File, format: str, index: int, check: Callable[[Image.Image], No
             lacks = "is the last that was found; the file is damaged behind it, or its end is missing"
         image.seek(frame)
         check(image)
-        stretch = _stretch(image)
+        turned = _tags(image).get(ORIENTATION)  # Pillow turns a TIFF while it decodes it, and forgets this
         _load(image)
         tones = Tones.of(image)
+        stretch = _stretch(image, turned or orientation(image))
         return Picture(upright(image), tones, stretch, orientation(image), lacks)
 
 
