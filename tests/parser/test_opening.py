@@ -110,6 +110,65 @@ def chunk(name: bytes, data: bytes, damage: int = 0) -> bytes:
     return struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data) ^ damage)
 
 
+def colours(full: int, shade: float = 0.0) -> np.ndarray:
+    """Red, green, blue in words: ink in the left half, paper in the right."""
+    row = [[[round(full * shade)] * 3]] * 30 + [[[full] * 3]] * 30
+    return np.array([row] * 40, ">u2").reshape(40, 60, 3)
+
+
+def wide_png(samples_of: np.ndarray, kind: int) -> bytes:
+    height, width = samples_of.shape[:2]
+    rows = b"".join(b"\0" + row.astype(">u2").tobytes() for row in samples_of)
+    header = struct.pack(">IIBBBBB", width, height, 16, kind, 0, 0, 0)
+    chunks = chunk(b"IHDR", header) + chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b"")
+    return b"\x89PNG\r\n\x1a\n" + chunks
+
+
+def wide_tiff(
+    samples_of: np.ndarray, colours: int, *, planes: bool = False, packed: bool = False, **tags: int
+) -> bytes:
+    height, width, count = samples_of.shape
+    parts = [samples_of[:, :, band] for band in range(count)] if planes else [samples_of]
+    strips = [part.astype("<u2").tobytes() for part in parts]
+    return samples.tiff_of(
+        {256: width, 257: height, 258: (16,) * count, 259: 8 if packed else 1, 262: colours, 277: count, 278: height}
+        | {284: 2 if planes else 1, **{int(name[1:]): value for name, value in tags.items()}},
+        *(zlib.compress(strip) if packed else strip for strip in strips),
+    )
+
+
+def with_alpha(image: np.ndarray, alpha: int) -> np.ndarray:
+    return np.concatenate([image, np.full_like(image[:, :, :1], alpha)], axis=2)
+
+
+def dot(full: int) -> np.ndarray:
+    """All ink in a corner, none elsewhere."""
+    inks = np.zeros((40, 60, 4), np.uint16)
+    inks[0, 0] = full
+    return inks
+
+
+WIDE: dict[str, Callable[[int], bytes]] = {
+    "PNG": lambda full: wide_png(colours(full, 0.5), 2),
+    "PNG with alpha": lambda full: wide_png(with_alpha(colours(full, 0.5), full), 6),
+    "PNG with alpha of 16 bits": lambda full: wide_png(with_alpha(colours(full, 0.5), 65535), 6),
+    "PNG of grey with alpha": lambda full: wide_png(with_alpha(colours(full, 0.5), full)[:, :, 2:], 4),
+    "TIFF": lambda full: wide_tiff(colours(full, 0.5), 2),
+    "TIFF by deflate": lambda full: wide_tiff(colours(full, 0.5), 2, packed=True),
+    "TIFF with alpha": lambda full: wide_tiff(with_alpha(colours(full, 0.5), full), 2, t338=2),
+    "TIFF in planes": lambda full: wide_tiff(colours(full, 0.5), 2, planes=True),
+    "TIFF in CMYK": lambda full: wide_tiff(np.maximum(with_alpha(full - colours(full, 0.5), 0), dot(full)), 5),
+    "PPM": lambda full: b"P6 60 40 65535\n" + colours(full, 0.5).tobytes(),
+}
+
+
+@pytest.mark.parametrize("full", [255, 1023, 4095, 16383, 65535])
+@pytest.mark.parametrize("make", WIDE.values(), ids=WIDE)
+def test_colours_of_few_bits_in_16_are_shown_in_full(pages, make, full):
+    (page,) = pages(make(full))
+    assert halves(page) == pytest.approx((128, 255), abs=2) and page.pixels.shape == (40, 60, 3)
+
+
 @pytest.mark.parametrize("largest", [255, 65535])
 def test_a_palette_of_8_bit_values_is_one(pages, largest):
     image = Image.new("P", (60, 40), 1)

@@ -13,6 +13,7 @@ import io
 import itertools
 import math
 import os
+import re
 from collections.abc import Callable, Iterator
 from typing import Any, BinaryIO, NamedTuple, cast
 
@@ -38,6 +39,7 @@ TRANSPARENCY_MASK = 4  # a PhotometricInterpretation
 
 STRIP_PIXELS = 4 << 20
 PADDED = 64 << 20  # bytes of a damaged TIFF that may be copied
+WIDE = re.compile(r"(LA|RGB[AX]?|CMYK|[RGB]);16[BLN]")  # Pillow's raw modes of 16 bits a sample
 LIGHT = 160  # of 255; text that is lighter stands on a dark ground
 GREY = 24  # of 255; colours whose parts differ by less are none
 SEEN = 32  # of 255; what is more transparent is a shadow
@@ -337,7 +339,10 @@ def _read(file: File, format: str, index: int, check: Callable[[Image.Image], No
         image.seek(frame)
         check(image)
         turned = _tags(image).get(ORIENTATION)  # Pillow turns a TIFF while it decodes it, and forgets this
+        wide = _wide(image)
         _load(image)
+        if wide:
+            _raise_low_bits(image, lambda: _lower_bytes(file, format, frame))
         tones = Tones.of(image)
         stretch = _stretch(image, turned or orientation(image))
         return Picture(upright(image), tones, stretch, orientation(image), lacks)
@@ -357,3 +362,63 @@ def _load(image: ImageFile.ImageFile) -> None:
     with contextlib.suppress(OSError):  # libtiff does not heed Pillow's setting
         image.load()
     image.load()  # without an effect, but where libtiff has failed: this is what it had decoded before
+
+
+def _wide(image: ImageFile.ImageFile) -> bool:
+    """Whether the colours of an undecoded PNG, TIFF or PPM have 16 bits. Mends what Pillow says of two kinds."""
+    if image.format == "PPM":  # Pillow's decoder for other maxima would take 65535 as well, and drop the lower bytes
+        tile = image.tile[0]
+        if (tile.codec_name, tile.args) == ("ppm", ("RGB", 65535)):
+            image.tile = [tile._replace(codec_name="raw", args="RGB;16B")]
+    elif image.format == "TIFF" and set(_tags(image).get(BITS, ())) == {16}:  # Pillow says 8 of planes of 16 bits
+        order = ";16L" if _tags(image).prefix == b"II" else ";16B"
+        _lay_out(image, lambda layout: layout + order if len(layout) == 1 else layout)
+    elif image.format not in ("PNG", "TIFF"):
+        return False
+    return any(WIDE.fullmatch(_layout(tile)) for tile in image.tile)
+
+
+def _layout(tile: Any) -> str:
+    """How the samples lie in the file: Pillow's raw mode."""
+    return tile.args if isinstance(tile.args, str) else tile.args[0]
+
+
+def _lay_out(image: ImageFile.ImageFile, change: Callable[[str], str]) -> None:
+    tiles = cast(list[Any], image.tile)
+    image.tile = [
+        tile._replace(args=change(tile.args) if isinstance(tile.args, str) else (change(tile.args[0]), *tile.args[1:]))
+        for tile in tiles
+    ]
+
+
+def _lower_bytes(file: File, format: str, frame: int) -> Image.Image:
+    """Of a picture with colours of 16 bits."""
+    with opened(file, format) as image:
+        image.seek(frame)
+        _wide(image)
+        grey = _layout(image.tile[0]) == "LA;16B"  # the only way in which Pillow reads grey with alpha
+        # "N" is "L" on every processor that this runs on.
+        _lay_out(image, lambda layout: "RGBA" if grey else layout[:-1] + ("L" if layout[-1] == "B" else "B"))
+        _load(image)
+        if grey:  # as pairs of bytes, the lower one behind
+            _, tone, _, alpha = image.split()
+            return Image.merge("RGBA", (tone, tone, tone, alpha))
+        return image
+
+
+def _raise_low_bits(image: Image.Image, lower: Callable[[], Image.Image]) -> None:
+    """Cameras and scanners store 10 to 14 bits in 16, of which Pillow keeps the upper 8. ``lower`` gives the others."""
+    bands = image.split()
+    opaque = image.mode == "RGBA" and extrema(bands[3])[0] == 255  # a true alpha has as few bits as the colours
+    peak = max(int(extrema(band)[1]) for band in bands[: 3 if opaque else None])
+    if peak >= 64:
+        return
+    scale = 255 / ((256 << peak.bit_length()) - 1)
+    above = [min(255, round(value * 256 * scale)) for value in range(256)] * len(bands)
+    below = [round(value * scale) for value in range(256)] * len(bands)
+    if opaque:
+        above[768:] = range(256)
+    rest, top = lower(), 0
+    for strip, low in zip(strips(image), strips(rest), strict=True):
+        image.paste(ImageChops.add(strip.point(above), low.point(below)), (0, top))
+        top += strip.height
