@@ -357,6 +357,14 @@ def test_a_bmp_whose_fourth_bytes_are_all_zero_is_opaque(pages, alpha, left):
     assert halves(page) == pytest.approx((left, 255), abs=1)
 
 
+@pytest.mark.parametrize(("tags", "left"), [({}, 0), ({338: 2}, 255)])
+def test_fourth_samples_of_a_tiff_that_are_all_zero_are_no_alpha_unless_it_says_so(pages, tags, left):
+    pixels = np.concatenate([np.asarray(drawing().convert("RGB")), np.zeros((40, 60, 1), np.uint8)], axis=2)
+    sizes = {256: 60, 257: 40, 258: (8,) * 4, 259: 1, 262: 2, 277: 4, 278: 40}
+    (page,) = pages(samples.tiff_of({**sizes, **tags}, pixels.tobytes()))
+    assert halves(page) == (left, 255)
+
+
 @pytest.mark.parametrize("format", ["PNG", "WEBP", "TIFF"])
 def test_a_picture_of_which_viewers_show_nothing_is_empty(pages, format):
     image = drawing().convert("RGBA")

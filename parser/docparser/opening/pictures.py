@@ -30,7 +30,7 @@ PngImagePlugin.MAX_TEXT_CHUNK = PngImagePlugin.MAX_TEXT_MEMORY
 
 # Tags of TIFF 6.0, and values of theirs.
 NEW_SUBFILE, SUBFILE, BITS, PHOTOMETRIC, X_RESOLUTION, Y_RESOLUTION = 254, 255, 258, 262, 282, 283
-COLOUR_MAP, SAMPLE_FORMAT = 320, 339
+COLOUR_MAP, EXTRA_SAMPLES, SAMPLE_FORMAT = 320, 338, 339
 WHITE_IS_ZERO, UNSIGNED = 0, 1
 REDUCED, MASK = 1, 4  # bits of NewSubfileType
 STRIPS, STRIP_SIZES = (273, 324), (279, 325)  # or tiles: where they begin, and their bytes
@@ -131,9 +131,11 @@ def _full(peak: float, mode: str, bits: int) -> float:
 
 
 def _alpha_means_nothing(image: Image.Image) -> bool:
-    """Programs leave the fourth byte of a BMP at zero, so Windows and browsers show such a one as if it had none. They
-    show nothing of a PNG, WebP or TIFF whose every pixel is transparent: neither do we."""
-    return image.format == "BMP" and not any(extrema(image.getchannel("A")))
+    """Programs leave the fourth byte of a BMP at zero, so Windows and browsers show such a one as if it had none. The
+    same for a TIFF that does not call its fourth samples alpha. Viewers show nothing of a PNG, WebP or other TIFF whose
+    every pixel is transparent: neither do we."""
+    undeclared = image.format == "BMP" or (image.format == "TIFF" and EXTRA_SAMPLES not in _tags(image))
+    return undeclared and "A" in image.getbands() and not any(extrema(image.getchannel("A")))
 
 
 def _ground(image: Image.Image) -> tuple[str, bool]:
