@@ -1,26 +1,33 @@
 # SPDX-License-Identifier: Apache-2.0
 """Pictures and their pages: which frames of a file are pages, and each as it stands upright, with square pixels.
 
-Where 8 bits do not say what the numbers of a picture mean (wide greys, old palettes, transparent grounds), it gets
-tones of 8 bits.
+What the numbers of a picture mean is said by ``tones``.
 """
 
 from __future__ import annotations
 
-import array
 import contextlib
 import io
 import itertools
 import math
 import os
-import re
 from collections.abc import Callable, Iterator
 from typing import Any, BinaryIO, NamedTuple, cast
 
-from PIL import Image, ImageChops, ImageFile, ImageOps, PngImagePlugin, UnidentifiedImageError
-from PIL.TiffImagePlugin import TiffImageFile
+from PIL import Image, ImageFile, PngImagePlugin, UnidentifiedImageError
 
 from docparser.opening import File, Unreadable
+from docparser.opening.tones import (
+    PHOTOMETRIC,
+    Tones,
+    extrema,
+    is_wide,
+    lay_out,
+    layout_of,
+    raise_low_bits,
+    strips,
+    tags_of,
+)
 from upright import ON_ITS_SIDE, ORIENTATION, orientation, upright
 
 # Those who open a picture hold their own limit, with a message that names the setting.
@@ -29,20 +36,13 @@ Image.MAX_IMAGE_PIXELS = None
 PngImagePlugin.MAX_TEXT_CHUNK = PngImagePlugin.MAX_TEXT_MEMORY
 
 # Tags of TIFF 6.0, and values of theirs.
-NEW_SUBFILE, SUBFILE, BITS, PHOTOMETRIC, X_RESOLUTION, Y_RESOLUTION = 254, 255, 258, 262, 282, 283
-COLOUR_MAP, EXTRA_SAMPLES, SAMPLE_FORMAT = 320, 338, 339
-WHITE_IS_ZERO, UNSIGNED = 0, 1
+NEW_SUBFILE, SUBFILE, X_RESOLUTION, Y_RESOLUTION = 254, 255, 282, 283
 REDUCED, MASK = 1, 4  # bits of NewSubfileType
 STRIPS, STRIP_SIZES = (273, 324), (279, 325)  # or tiles: where they begin, and their bytes
 OLD_REDUCED = 2  # a SubfileType
 TRANSPARENCY_MASK = 4  # a PhotometricInterpretation
 
-STRIP_PIXELS = 4 << 20
 PADDED = 64 << 20  # bytes of a damaged TIFF that may be copied
-WIDE = re.compile(r"(LA|RGB[AX]?|CMYK|[RGB]);16[BLN]")  # Pillow's raw modes of 16 bits a sample
-LIGHT = 160  # of 255; text that is lighter stands on a dark ground
-GREY = 24  # of 255; colours whose parts differ by less are none
-SEEN = 32  # of 255; what is more transparent is a shadow
 # Pillow and its decoders raise these for damaged files; most of them are not documented.
 DECODE_ERRORS = (
     *(OSError, ValueError, SyntaxError, EOFError, IndexError, KeyError, TypeError, OverflowError),
@@ -51,108 +51,6 @@ DECODE_ERRORS = (
 UNKNOWN_KIND = "is damaged, or of a kind that is not read here; save it again, in 8-bit grey or RGB or as PNG"
 NOT_SQUARE = 1.1  # resolutions that differ by less make no letter unlike itself; 204 x 196 dpi is a usual fax
 MOST_STRETCHED = 5.0  # beyond, the numbers are no resolutions
-
-
-class Tones(NamedTuple):
-    """``full`` is the value of white in wide grey, None in other pictures; ``ground`` lies below transparent parts.
-    ``negative``: what stands on it then changes black and white, since models know dark print on white paper best."""
-
-    full: float | None = None
-    white_is_zero: bool = False
-    unsigned: bool = False  # 32 bits, which Pillow takes for signed ones
-    ground: str | None = None
-    negative: bool = False
-
-    @classmethod
-    def of(cls, image: Image.Image) -> Tones:
-        """Of a decoded picture whose tags are still there. Mends a palette of 8-bit values."""
-        tags = _tags(image)
-        colours = tags.get(COLOUR_MAP, ())
-        if image.mode == "P" and colours and max(colours) < 256:
-            image.putpalette(bytes(colours), "RGB;L")  # as libtiff does; the values should have 16 bits
-        if image.mode in ("I", "F") or image.mode.startswith("I;16"):
-            bits, format = tags.get(BITS, (0,))[0], tags.get(SAMPLE_FORMAT, (UNSIGNED,))[0]
-            tones = cls(1.0, tags.get(PHOTOMETRIC) == WHITE_IS_ZERO, bits == 32 and format == UNSIGNED)
-            peak = max(extrema(tones._grey(strip))[1] for strip in strips(image))
-            return tones._replace(full=_full(peak, image.mode, bits))
-        if not image.has_transparency_data or _alpha_means_nothing(image):
-            return cls()
-        ground, coloured = _ground(image)
-        return cls(ground=ground, negative=ground == "black" and not coloured)
-
-    def plain(self, image: Image.Image) -> Image.Image:
-        """A part of the picture in 1, L or RGB."""
-        if self.full is not None:
-            scale = 255.0 / self.full  # Pillow would clip at 255
-            if self.white_is_zero:
-                return self._grey(image).point(lambda value: value * -scale + 255.0).convert("L")
-            return self._grey(image).point(lambda value: value * scale + 0.0).convert("L")
-        if self.ground is not None:
-            over = image.convert("RGBA")
-            shown = Image.alpha_composite(Image.new("RGBA", over.size, self.ground), over).convert("RGB")
-            return ImageOps.invert(shown) if self.negative else shown
-        return image if image.mode in ("1", "L", "RGB") else image.convert("RGB")
-
-    def _grey(self, image: Image.Image) -> Image.Image:
-        """In floats, all of them finite."""
-        if self.unsigned and image.mode == "I":
-            return Image.frombytes("F", image.size, image.tobytes(), "raw", "F;32N")
-        grey = image.convert("F")
-        if all(map(math.isfinite, extrema(grey))):
-            return grey
-        values = array.array("f", grey.tobytes())
-        finite = array.array("f", (value if math.isfinite(value) else 0.0 for value in values))
-        return Image.frombytes("F", image.size, finite.tobytes())
-
-
-def extrema(band: Image.Image) -> tuple[float, float]:
-    """The least and the greatest value of a picture of one band."""
-    return cast(tuple[float, float], band.getextrema())
-
-
-def strips(image: Image.Image, multiple: int = 1) -> Iterator[Image.Image]:
-    """The picture in strips of whole rows, ``multiple`` times some number in all but the last: several copies of a
-    large one in a wider mode are gigabytes."""
-    rows = max(1, STRIP_PIXELS // image.width // multiple) * multiple
-    if rows >= image.height:
-        yield image
-        return
-    for top in range(0, image.height, rows):
-        yield image.crop((0, top, image.width, min(top + rows, image.height)))
-
-
-def _full(peak: float, mode: str, bits: int) -> float:
-    """The value of white: of as many bits as the file says, or as its values take where they are few of 16."""
-    if mode == "F":
-        return 1.0 if peak <= 1.0 else max(peak, 255.0)
-    if bits == 12 or peak < 1 << 14:
-        return 4095.0 if bits == 12 else (1 << max(8, int(peak).bit_length())) - 1.0
-    return max(peak, 32767.0 if mode == "I" and bits == 16 else 65535.0)  # which are signed
-
-
-def _alpha_means_nothing(image: Image.Image) -> bool:
-    """Programs leave the fourth byte of a BMP at zero, so Windows and browsers show such a one as if it had none. The
-    same for a TIFF that does not call its fourth samples alpha. Viewers show nothing of a PNG, WebP or other TIFF whose
-    every pixel is transparent: neither do we."""
-    undeclared = image.format == "BMP" or (image.format == "TIFF" and EXTRA_SAMPLES not in _tags(image))
-    return undeclared and "A" in image.getbands() and not any(extrema(image.getchannel("A")))
-
-
-def _ground(image: Image.Image) -> tuple[str, bool]:
-    """White, or black where no more than half is drawn and that is light; and whether any of it has a colour."""
-    drawn = light = most = 0
-    for strip in strips(image):
-        coloured = strip.convert("RGBA")
-        seen = coloured.getchannel("A").point(lambda value: 255 * (value >= SEEN))
-        counts = coloured.convert("L").histogram(mask=seen)
-        drawn += sum(counts)
-        light += sum(value * count for value, count in enumerate(counts))
-        red, green, blue, _ = coloured.split()
-        for one, other in ((red, green), (green, blue)):
-            counts = ImageChops.multiply(ImageChops.difference(one, other), seen).histogram()
-            most = max(most, *(value for value, count in enumerate(counts) if count))
-    dark = 0 < 2 * drawn <= image.width * image.height and light > LIGHT * drawn
-    return ("black" if dark else "white"), most >= GREY
 
 
 class _File(io.BufferedReader):
@@ -226,11 +124,11 @@ def _page_frames(image: Image.Image) -> Iterator[int]:
         try:
             image.seek(frame)
         except EOFError:
-            if _tags(image).next is None:  # Pillow has not come to the end of the directory
+            if tags_of(image).next is None:  # Pillow has not come to the end of the directory
                 raise
             break
         except (SyntaxError, KeyError):  # Pillow reads no frame like this one, which is no matter if it is no page
-            if _tags(image).next is None:
+            if tags_of(image).next is None:
                 raise
             if _is_page(image):
                 raise Unreadable(UNKNOWN_KIND) from None
@@ -242,13 +140,8 @@ def _page_frames(image: Image.Image) -> Iterator[int]:
         yield 0
 
 
-def _tags(image: Image.Image) -> Any:
-    """A TIFF's directory; of others, an empty one."""
-    return cast(TiffImageFile, image).tag_v2 if image.format == "TIFF" else {}
-
-
 def _is_page(image: Image.Image) -> bool:
-    tags = _tags(image)
+    tags = tags_of(image)
     kind, old_kind = tags.get(NEW_SUBFILE, 0), tags.get(SUBFILE)
     return not (kind & (REDUCED | MASK) or old_kind == OLD_REDUCED or tags.get(PHOTOMETRIC) == TRANSPARENCY_MASK)
 
@@ -264,7 +157,7 @@ def resolution(said: Any) -> float:
 
 def _stretch(image: Image.Image, turned: int) -> float:
     """How many times as high as wide a pixel is, where a loaded picture says so: fax pages may have half the rows."""
-    tags, info = _tags(image), image.info
+    tags, info = tags_of(image), image.info
     # PNG and JFIF may tell the shape of a pixel without its size.
     said = info.get("dpi") or info.get("aspect") or info.get("jfif_density") or (0, 0)
     across, along = map(resolution, (tags.get(X_RESOLUTION), tags.get(Y_RESOLUTION)) if tags else said)
@@ -340,11 +233,11 @@ def _read(file: File, format: str, index: int, check: Callable[[Image.Image], No
             lacks = "is the last that was found; the file is damaged behind it, or its end is missing"
         image.seek(frame)
         check(image)
-        turned = _tags(image).get(ORIENTATION)  # Pillow turns a TIFF while it decodes it, and forgets this
-        wide = _wide(image)
+        turned = tags_of(image).get(ORIENTATION)  # Pillow turns a TIFF while it decodes it, and forgets this
+        wide = is_wide(image)
         _load(image)
         if wide:
-            _raise_low_bits(image, lambda: _lower_bytes(file, format, frame))
+            raise_low_bits(image, lambda: _lower_bytes(file, format, frame))
         tones = Tones.of(image)
         stretch = _stretch(image, turned or orientation(image))
         return Picture(upright(image), tones, stretch, orientation(image), lacks)
@@ -354,7 +247,7 @@ def _load(image: ImageFile.ImageFile) -> None:
     if image.format != "TIFF" or not ImageFile.LOAD_TRUNCATED_IMAGES:
         image.load()
         return
-    tags, content = _tags(image), cast(BinaryIO, image.fp)
+    tags, content = tags_of(image), cast(BinaryIO, image.fp)
     content.seek(0)
     data = content.read(PADDED + 1)
     places, sizes = (tags.get(strips) or tags.get(tiles) or () for strips, tiles in (STRIPS, STRIP_SIZES))
@@ -366,61 +259,16 @@ def _load(image: ImageFile.ImageFile) -> None:
     image.load()  # without an effect, but where libtiff has failed: this is what it had decoded before
 
 
-def _wide(image: ImageFile.ImageFile) -> bool:
-    """Whether the colours of an undecoded PNG, TIFF or PPM have 16 bits. Mends what Pillow says of two kinds."""
-    if image.format == "PPM":  # Pillow's decoder for other maxima would take 65535 as well, and drop the lower bytes
-        tile = image.tile[0]
-        if (tile.codec_name, tile.args) == ("ppm", ("RGB", 65535)):
-            image.tile = [tile._replace(codec_name="raw", args="RGB;16B")]
-    elif image.format == "TIFF" and set(_tags(image).get(BITS, ())) == {16}:  # Pillow says 8 of planes of 16 bits
-        order = ";16L" if _tags(image).prefix == b"II" else ";16B"
-        _lay_out(image, lambda layout: layout + order if len(layout) == 1 else layout)
-    elif image.format not in ("PNG", "TIFF"):
-        return False
-    return any(WIDE.fullmatch(_layout(tile)) for tile in image.tile)
-
-
-def _layout(tile: Any) -> str:
-    """How the samples lie in the file: Pillow's raw mode."""
-    return tile.args if isinstance(tile.args, str) else tile.args[0]
-
-
-def _lay_out(image: ImageFile.ImageFile, change: Callable[[str], str]) -> None:
-    tiles = cast(list[Any], image.tile)
-    image.tile = [
-        tile._replace(args=change(tile.args) if isinstance(tile.args, str) else (change(tile.args[0]), *tile.args[1:]))
-        for tile in tiles
-    ]
-
-
 def _lower_bytes(file: File, format: str, frame: int) -> Image.Image:
     """Of a picture with colours of 16 bits."""
     with opened(file, format) as image:
         image.seek(frame)
-        _wide(image)
-        grey = _layout(image.tile[0]) == "LA;16B"  # the only way in which Pillow reads grey with alpha
+        is_wide(image)
+        grey = layout_of(image.tile[0]) == "LA;16B"  # the only way in which Pillow reads grey with alpha
         # "N" is "L" on every processor that this runs on.
-        _lay_out(image, lambda layout: "RGBA" if grey else layout[:-1] + ("L" if layout[-1] == "B" else "B"))
+        lay_out(image, lambda layout: "RGBA" if grey else layout[:-1] + ("L" if layout[-1] == "B" else "B"))
         _load(image)
         if grey:  # as pairs of bytes, the lower one behind
             _, tone, _, alpha = image.split()
             return Image.merge("RGBA", (tone, tone, tone, alpha))
         return image
-
-
-def _raise_low_bits(image: Image.Image, lower: Callable[[], Image.Image]) -> None:
-    """Cameras and scanners store 10 to 14 bits in 16, of which Pillow keeps the upper 8. ``lower`` gives the others."""
-    bands = image.split()
-    opaque = image.mode == "RGBA" and extrema(bands[3])[0] == 255  # a true alpha has as few bits as the colours
-    peak = max(int(extrema(band)[1]) for band in bands[: 3 if opaque else None])
-    if peak >= 64:
-        return
-    scale = 255 / ((256 << peak.bit_length()) - 1)
-    above = [min(255, round(value * 256 * scale)) for value in range(256)] * len(bands)
-    below = [round(value * scale) for value in range(256)] * len(bands)
-    if opaque:
-        above[768:] = range(256)
-    rest, top = lower(), 0
-    for strip, low in zip(strips(image), strips(rest), strict=True):
-        image.paste(ImageChops.add(strip.point(above), low.point(below)), (0, top))
-        top += strip.height
