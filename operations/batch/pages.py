@@ -74,11 +74,9 @@ class PageCutter:
             return len(self._open(path))
         try:
             with pictures.opened(path, format) as image:
-                return sum(1 for _ in pictures.page_frames(image))
+                return pictures.count_pages(image)
         except Unreadable as error:
             raise ParseError(f"the {format} {error}") from error
-        except pictures.DECODE_ERRORS as error:
-            raise ParseError(f"the {format} is damaged ({error})") from error
 
     @readable()
     def notes(self, path: Path) -> list[Note]:
@@ -106,8 +104,8 @@ class PageCutter:
             plain = (plain.convert("L") if plain.mode == "1" else plain).resize(size, Image.Resampling.BICUBIC)
         buffer = io.BytesIO()
         plain.save(buffer, "PNG")
-        cut_short = Note(CUT_SHORT, f"page {number} of the TIFF is damaged, or its end is missing; the rest was read")
-        return Page(buffer.getvalue(), IMAGE, notes=() if picture.whole else (cut_short,))
+        notes = (Note(CUT_SHORT, f"page {number} of the TIFF {picture.lacks}"),) if picture.lacks else ()
+        return Page(buffer.getvalue(), IMAGE, notes=notes)
 
     def _cut_page(self, path: Path, number: int) -> Page:
         pdf = self._open(path)

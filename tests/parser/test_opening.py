@@ -106,6 +106,69 @@ def test_greys_of_any_width_are_shown_from_black_to_white(pages, data, expected)
     assert halves(page) == pytest.approx(expected, abs=1)
 
 
+def chunk(name: bytes, data: bytes, damage: int = 0) -> bytes:
+    return struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data) ^ damage)
+
+
+def colours(full: int, shade: float = 0.0) -> np.ndarray:
+    """Red, green, blue in words: ink in the left half, paper in the right."""
+    row = [[[round(full * shade)] * 3]] * 30 + [[[full] * 3]] * 30
+    return np.array([row] * 40, ">u2").reshape(40, 60, 3)
+
+
+def wide_png(samples_of: np.ndarray, kind: int) -> bytes:
+    height, width = samples_of.shape[:2]
+    rows = b"".join(b"\0" + row.astype(">u2").tobytes() for row in samples_of)
+    header = struct.pack(">IIBBBBB", width, height, 16, kind, 0, 0, 0)
+    chunks = chunk(b"IHDR", header) + chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b"")
+    return b"\x89PNG\r\n\x1a\n" + chunks
+
+
+def wide_tiff(
+    samples_of: np.ndarray, colours: int, *, planes: bool = False, packed: bool = False, **tags: int
+) -> bytes:
+    height, width, count = samples_of.shape
+    parts = [samples_of[:, :, band] for band in range(count)] if planes else [samples_of]
+    strips = [part.astype("<u2").tobytes() for part in parts]
+    return samples.tiff_of(
+        {256: width, 257: height, 258: (16,) * count, 259: 8 if packed else 1, 262: colours, 277: count, 278: height}
+        | {284: 2 if planes else 1, **{int(name[1:]): value for name, value in tags.items()}},
+        *(zlib.compress(strip) if packed else strip for strip in strips),
+    )
+
+
+def with_alpha(image: np.ndarray, alpha: int) -> np.ndarray:
+    return np.concatenate([image, np.full_like(image[:, :, :1], alpha)], axis=2)
+
+
+def dot(full: int) -> np.ndarray:
+    """All ink in a corner, none elsewhere."""
+    inks = np.zeros((40, 60, 4), np.uint16)
+    inks[0, 0] = full
+    return inks
+
+
+WIDE: dict[str, Callable[[int], bytes]] = {
+    "PNG": lambda full: wide_png(colours(full, 0.5), 2),
+    "PNG with alpha": lambda full: wide_png(with_alpha(colours(full, 0.5), full), 6),
+    "PNG with alpha of 16 bits": lambda full: wide_png(with_alpha(colours(full, 0.5), 65535), 6),
+    "PNG of grey with alpha": lambda full: wide_png(with_alpha(colours(full, 0.5), full)[:, :, 2:], 4),
+    "TIFF": lambda full: wide_tiff(colours(full, 0.5), 2),
+    "TIFF by deflate": lambda full: wide_tiff(colours(full, 0.5), 2, packed=True),
+    "TIFF with alpha": lambda full: wide_tiff(with_alpha(colours(full, 0.5), full), 2, t338=2),
+    "TIFF in planes": lambda full: wide_tiff(colours(full, 0.5), 2, planes=True),
+    "TIFF in CMYK": lambda full: wide_tiff(np.maximum(with_alpha(full - colours(full, 0.5), 0), dot(full)), 5),
+    "PPM": lambda full: b"P6 60 40 65535\n" + colours(full, 0.5).tobytes(),
+}
+
+
+@pytest.mark.parametrize("full", [255, 1023, 4095, 16383, 65535])
+@pytest.mark.parametrize("make", WIDE.values(), ids=WIDE)
+def test_colours_of_few_bits_in_16_are_shown_in_full(pages, make, full):
+    (page,) = pages(make(full))
+    assert halves(page) == pytest.approx((128, 255), abs=2) and page.pixels.shape == (40, 60, 3)
+
+
 @pytest.mark.parametrize("largest", [255, 65535])
 def test_a_palette_of_8_bit_values_is_one(pages, largest):
     image = Image.new("P", (60, 40), 1)
@@ -142,6 +205,51 @@ def test_pixels_become_square(pages, resolution, orientation, size):
     data = tiff(drawing(), t282=resolution[0], t283=resolution[1], t296=2, t274=orientation)
     (page,) = pages(data)
     assert page.pixels.shape[1::-1] == size
+
+
+def exif(*tags: tuple[int, int, bytes]) -> bytes:
+    """Of tags with one value each: number, kind, and the value in four bytes (TIFF 6.0)."""
+    entries = b"".join(struct.pack("<HHI", tag, kind, 1) + value for tag, kind, value in tags)
+    return b"Exif\0\0II*\0" + struct.pack("<IH", 8, len(tags)) + entries + bytes(4)
+
+
+TURNED = (274, 3, b"\6\0\0\0")
+
+
+def png(image: Image.Image, aspect: tuple[int, int]) -> bytes:
+    """Tells the shape of its pixels and not their size."""
+    data = samples.save(image, "PNG")
+    return data[:33] + chunk(b"pHYs", struct.pack(">IIB", *aspect, 0)) + data[33:]
+
+
+def jpeg(image: Image.Image, unit: int, density: tuple[int, int]) -> bytes:
+    data = samples.save(image, "JPEG")
+    at = data.index(b"JFIF\0") + 7
+    return data[:at] + struct.pack(">BHH", unit, *density) + data[at + 5 :]
+
+
+@pytest.mark.parametrize(
+    ("data", "size"),
+    [
+        *((samples.save(drawing(), format, dpi=(204, 98)), (60, 83)) for format in ("PNG", "JPEG", "BMP")),
+        *((samples.save(drawing(), format, dpi=(204, 196)), (60, 40)) for format in ("PNG", "JPEG", "BMP")),
+        *((samples.save(drawing(), format, dpi=(300, 1)), (60, 40)) for format in ("PNG", "JPEG", "BMP")),
+        (png(drawing(), (2, 1)), (60, 80)),
+        (png(drawing(), (0, 1)), (60, 40)),
+        (jpeg(drawing(), 0, (2, 1)), (60, 80)),
+        (jpeg(drawing(), 2, (80, 38)), (60, 84)),
+        *((jpeg(drawing(), unit, density), (60, 40)) for unit in (0, 1, 2) for density in ((1, 1), (0, 0), (0, 72))),
+    ],
+)
+def test_pixels_of_other_formats_become_square(pages, data, size):
+    (page,) = pages(data)
+    assert page.pixels.shape[1::-1] == size
+
+
+@pytest.mark.parametrize("format", ["PNG", "JPEG"])
+def test_pixels_become_square_before_they_are_turned(pages, format):
+    (page,) = pages(samples.save(drawing().convert("RGB"), format, dpi=(204, 98), exif=exif(TURNED)))
+    assert page.pixels.shape[1::-1] == (83, 60)
 
 
 def test_reduced_copies_and_masks_of_a_tiff_are_no_pages(pages):
@@ -199,15 +307,6 @@ def test_transparent_pictures_stand_on_the_ground_that_makes_them_legible(pages,
     assert (page.pixels[99, 99] == ground).all() and (page.pixels[1, 1] == print).all()
 
 
-def exif(*tags: tuple[int, int, bytes]) -> bytes:
-    """Of tags with one value each: number, kind, and the value in four bytes (TIFF 6.0)."""
-    entries = b"".join(struct.pack("<HHI", tag, kind, 1) + value for tag, kind, value in tags)
-    return b"Exif\0\0II*\0" + struct.pack("<IH", 8, len(tags)) + entries + bytes(4)
-
-
-TURNED = (274, 3, b"\6\0\0\0")
-
-
 EXIF = {
     "usual": (exif(TURNED), (40, 60)),
     "a make that is no text": (exif((271, 11, struct.pack("<f", 1.5)), TURNED), (40, 60)),
@@ -225,10 +324,6 @@ EXIF = {
 def test_a_picture_is_turned_as_exif_says_whatever_else_that_says(pages, data, size, format):
     (page,) = pages(samples.save(drawing().convert("RGB"), format, exif=data))
     assert page.pixels.shape[1::-1] == size and not page.notes
-
-
-def chunk(name: bytes, data: bytes, damage: int = 0) -> bytes:
-    return struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data) ^ damage)
 
 
 EXTRA = {
@@ -250,6 +345,32 @@ def test_a_png_is_whole_whatever_is_written_before_or_behind_its_pixels(pages, e
 def test_a_picture_of_which_only_the_first_bytes_are_left_is_called_damaged(pages, format, length):
     with pytest.raises(InvalidDocument, match="is damaged"):
         pages(samples.save(drawing(), format)[:length])
+
+
+@pytest.mark.parametrize(("alpha", "left"), [(0, 0), (255, 0), (128, 127)])
+def test_a_bmp_whose_fourth_bytes_are_all_zero_is_opaque(pages, alpha, left):
+    pixels = np.concatenate([np.asarray(drawing().convert("RGB")), np.full((40, 60, 1), alpha, np.uint8)], axis=2)
+    header = struct.pack("<IiiHHIIiiII", 124, 60, -40, 1, 32, 3, pixels.size, 0, 0, 0, 0)
+    masks = struct.pack("<IIII", 0xFF0000, 0xFF00, 0xFF, 0xFF000000).ljust(84, b"\0")
+    data = header + masks + pixels.tobytes()
+    (page,) = pages(b"BM" + struct.pack("<IHHI", 14 + len(data), 0, 0, 14 + 124) + data)
+    assert halves(page) == pytest.approx((left, 255), abs=1)
+
+
+@pytest.mark.parametrize(("tags", "left"), [({}, 0), ({338: 2}, 255)])
+def test_fourth_samples_of_a_tiff_that_are_all_zero_are_no_alpha_unless_it_says_so(pages, tags, left):
+    pixels = np.concatenate([np.asarray(drawing().convert("RGB")), np.zeros((40, 60, 1), np.uint8)], axis=2)
+    sizes = {256: 60, 257: 40, 258: (8,) * 4, 259: 1, 262: 2, 277: 4, 278: 40}
+    (page,) = pages(samples.tiff_of({**sizes, **tags}, pixels.tobytes()))
+    assert halves(page) == (left, 255)
+
+
+@pytest.mark.parametrize("format", ["PNG", "WEBP", "TIFF"])
+def test_a_picture_of_which_viewers_show_nothing_is_empty(pages, format):
+    image = drawing().convert("RGBA")
+    image.putalpha(0)
+    (page,) = pages(samples.save(image, format, **({"lossless": True, "exact": True} if format == "WEBP" else {})))
+    assert (page.pixels == 255).all()
 
 
 def noise(size: tuple[int, int] = (120, 90)) -> Image.Image:
@@ -275,6 +396,67 @@ def test_a_jpeg_without_its_end_mark_is_whole(pages):
     data = samples.save(noise(), "JPEG")
     (cut,), (whole,) = pages(data[:-2]), pages(data)
     assert (cut.pixels == whole.pixels).all() and cut.notes
+
+
+PACKED = ["group3", "group4", "tiff_lzw", "tiff_deflate", "packbits", "jpeg"]
+
+
+def printed(compression: str, **options: object) -> dict[str, Any]:
+    mode = "1" if compression.startswith("group") else "RGB"
+    return {"image": noise((400, 300)).convert(mode), "format": "TIFF", "compression": compression, **options}
+
+
+@pytest.mark.parametrize("compression", ["raw", *PACKED])
+@pytest.mark.parametrize(("share", "left"), [(0.7, (3, 4)), (0.95, (4, 5))])
+def test_whole_pages_of_a_tiff_whose_end_is_missing_are_read(pages, compression, share, left):
+    first = printed(compression)
+    data = samples.save(**first, save_all=True, append_images=[first["image"]] * 4)
+    whole, read = pages(data), pages(data[: int(len(data) * share)])
+    assert len(whole) == 5 and len(read) in left
+    assert all((page.pixels == whole[0].pixels).all() and not page.notes for page in read[:-1])
+    (note,) = read[-1].notes
+    assert note["kind"] == "cut_short" and f"page {len(read)} of the TIFF" in note["message"]
+
+
+def test_a_further_page_of_a_kind_that_is_not_read_is_no_missing_end(pages):
+    data = samples.save(drawing(), "TIFF", save_all=True, append_images=[drawing()])
+    at = data.rindex(struct.pack("<HHI", 259, 3, 1))
+    with pytest.raises(InvalidDocument, match="of a kind that is not read here"):
+        pages(data[: at + 8] + struct.pack("<H", 34661) + data[at + 10 :])
+
+
+@pytest.mark.parametrize("compression", PACKED)
+@pytest.mark.parametrize("turned", [1, 6])
+def test_strips_before_a_missing_end_are_read(pages, compression, turned):
+    data = samples.directory_first(samples.save(**printed(compression, strip_size=8192, tiffinfo={274: turned})))
+    (whole,), (cut,) = pages(data), pages(data[: int(len(data) * 0.7)])
+    assert not whole.notes and [note["kind"] for note in cut.notes] == ["cut_short"]
+    assert whole.pixels.shape == cut.pixels.shape
+    rows = np.s_[:120] if turned == 1 else np.s_[:, -120:]
+    assert (cut.pixels[rows] == whole.pixels[rows]).all()
+
+
+@pytest.mark.parametrize("compression", ["group3", "group4", "jpeg"])
+def test_a_fax_or_jpeg_in_one_strip_is_read_as_far_as_it_goes(pages, compression):
+    data = samples.directory_first(samples.save(**printed(compression, strip_size=1 << 30)))
+    (whole,), (cut,) = pages(data), pages(data[: int(len(data) * 0.7)])
+    assert [note["kind"] for note in cut.notes] == ["cut_short"]
+    assert (cut.pixels[:180] == whole.pixels[:180]).all()
+
+
+def test_a_strip_that_says_it_is_endless_takes_no_memory(pages):
+    data = samples.directory_first(samples.save(**printed("group4", strip_size=1 << 30)))
+    size = struct.pack("<HHI", 279, 4, 1)
+    at = data.index(size) + 8
+    with pytest.raises(InvalidDocument, match="truncated or damaged"):
+        pages(data[:at] + b"\xff\xff\xff\x7f" + data[at + 4 :])
+
+
+def test_a_damaged_avif_is_refused(pages):
+    data = samples.save(noise(), "AVIF")
+    at = data.index(b"mdat") + 4
+    with pytest.raises(InvalidDocument, match="AVIF is truncated or damaged"):
+        pages(data[:at] + bytes(len(data) - at))
 
 
 @pytest.mark.parametrize("format", ["JPEG", "PNG", "WEBP", "AVIF", "JPEG2000"])

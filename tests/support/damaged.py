@@ -153,6 +153,9 @@ def noise(chance: random.Random) -> bytes:
             b"GIF89a",
             b"PK\3\4",
             b"RIFF\0\0\0\0WEBP",
+            b"\0\0\0\x0cjP  \r\n\x87\n",
+            b"\0\0\0\x20ftypavif",
+            b"P6\n",
         ]
     )
     return magic + chance.randbytes(chance.choice([0, 1, 10, 1000, 50_000]))
@@ -191,6 +194,10 @@ KINDS: tuple[Callable[[random.Random], bytes], ...] = (
             samples.tiff((60, 80), (80, 60)),
             samples.image("BMP", size=(50, 60)),
             samples.image("WEBP", size=(90, 60)),
+            samples.image("GIF", size=(90, 60)),
+            samples.image("JPEG2000", size=(90, 60), color=(9, 99, 200)),
+            samples.image("AVIF", size=(90, 60), color=(9, 99, 200)),
+            samples.image("PPM", size=(20, 30)),
         )
     ),
 )

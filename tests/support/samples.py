@@ -5,10 +5,13 @@ from __future__ import annotations
 
 import base64
 import io
+import itertools
 import struct
 import zlib
+from collections.abc import Mapping
 
 from PIL import Image
+from PIL.TiffImagePlugin import ImageFileDirectory_v2, TiffImageFile
 
 PAGE = (1240, 1754)
 # The picture of a simulated page (simulated_page_work.py), named as PaddleX names that of a block.
@@ -36,6 +39,22 @@ def image(format: str = "PNG", size: tuple[int, int] = PAGE, mode: str = "RGB", 
 def tiff(*sizes: tuple[int, int]) -> str:
     first, *rest = [picture(size) for size in sizes]
     return encode(save(first, "TIFF", save_all=True, append_images=rest))
+
+
+def tiff_of(tags: Mapping[int, object], *strips: bytes) -> bytes:
+    """A TIFF of one page whose directory stands before its strips."""
+    directory = ImageFileDirectory_v2()
+    places = itertools.accumulate(map(len, strips[:-1]), initial=0)
+    for tag, value in {**tags, 273: tuple(places), 279: tuple(map(len, strips))}.items():
+        directory[tag] = value
+    return b"II*\0\x08\0\0\0" + directory.tobytes(8) + b"".join(strips)
+
+
+def directory_first(data: bytes) -> bytes:
+    """The same for a TIFF as Pillow writes it."""
+    with TiffImageFile(io.BytesIO(data)) as image:
+        tags = dict(image.tag_v2)
+    return tiff_of(tags, *(data[at : at + size] for at, size in zip(tags[273], tags[279], strict=True)))
 
 
 def png_of_zeros(width: int, height: int) -> str:

@@ -77,9 +77,9 @@ def _as_coded(pdf: pikepdf.Pdf, path: Path, format: str, picture: pictures.Pictu
     """The picture as its file codes it, if PDF can hold that."""
     image = picture.image
     size = (image.height, image.width) if picture.turned in ON_ITS_SIDE else image.size
-    if picture.whole and format == "JPEG" and image.mode in COLOURS:
+    if not picture.lacks and format == "JPEG" and image.mode in COLOURS:
         return _jpeg(pdf, path.read_bytes(), size, image.mode, inverted="adobe" in image.info)
-    if picture.whole and format == "PNG":
+    if not picture.lacks and format == "PNG":
         return _png(pdf, path.read_bytes(), size)
     return None
 

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import itertools
 import json
 import math
 from collections.abc import Iterator
@@ -70,10 +69,7 @@ def count_frames(document: OpenDocument, limits: DocumentLimits) -> int:
     """
     with _refused(f"the {document.format}"), pictures.opened(document.file, document.format) as image:
         _check_size(image, 0, limits)
-        try:
-            return len(list(itertools.islice(pictures.page_frames(image), limits.max_pages + 1)))
-        except pictures.DECODE_ERRORS as exc:
-            raise Unreadable(f"is damaged ({exc})") from None
+        return pictures.count_pages(image, limits.max_pages + 1)
 
 
 def read_frame(document: OpenDocument, index: int, limits: DocumentLimits, most: int | None = None) -> Page:
@@ -86,7 +82,7 @@ def read_frame(document: OpenDocument, index: int, limits: DocumentLimits, most:
     what = f"page {index + 1} of the {document.format}"
     with _refused(what):
         picture = pictures.read(document.file, document.format, index, lambda image: _check_size(image, index, limits))
-    notes = [] if picture.whole else [note(CUT_SHORT, f"{what} is damaged, or its end is missing; the rest was read")]
+    notes = [note(CUT_SHORT, f"{what} {picture.lacks}")] if picture.lacks else []
     width, height = picture.image.size
     by = math.ceil(math.sqrt(width * height / most)) if most else 1
     pixels = np.empty((math.ceil(height / by), math.ceil(width / by), 3), np.uint8)

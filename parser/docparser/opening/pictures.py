@@ -1,25 +1,33 @@
 # SPDX-License-Identifier: Apache-2.0
 """Pictures and their pages: which frames of a file are pages, and each as it stands upright, with square pixels.
 
-Where 8 bits do not say what the numbers of a picture mean (wide greys, old palettes, transparent grounds), it gets
-tones of 8 bits.
+What the numbers of a picture mean is said by ``tones``.
 """
 
 from __future__ import annotations
 
-import array
 import contextlib
 import io
 import itertools
 import math
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from typing import Any, BinaryIO, NamedTuple, cast
 
-from PIL import Image, ImageChops, ImageFile, ImageOps, PngImagePlugin, UnidentifiedImageError
-from PIL.TiffImagePlugin import TiffImageFile
+from PIL import Image, ImageFile, PngImagePlugin, UnidentifiedImageError
 
 from docparser.opening import File, Unreadable
+from docparser.opening.tones import (
+    PHOTOMETRIC,
+    Tones,
+    extrema,
+    is_wide,
+    lay_out,
+    layout_of,
+    raise_low_bits,
+    strips,
+    tags_of,
+)
 from upright import ON_ITS_SIDE, ORIENTATION, orientation, upright
 
 # Those who open a picture hold their own limit, with a message that names the setting.
@@ -28,116 +36,21 @@ Image.MAX_IMAGE_PIXELS = None
 PngImagePlugin.MAX_TEXT_CHUNK = PngImagePlugin.MAX_TEXT_MEMORY
 
 # Tags of TIFF 6.0, and values of theirs.
-NEW_SUBFILE, SUBFILE, BITS, PHOTOMETRIC, X_RESOLUTION, Y_RESOLUTION = 254, 255, 258, 262, 282, 283
-COLOUR_MAP, SAMPLE_FORMAT = 320, 339
-WHITE_IS_ZERO, UNSIGNED = 0, 1
+NEW_SUBFILE, SUBFILE, X_RESOLUTION, Y_RESOLUTION = 254, 255, 282, 283
 REDUCED, MASK = 1, 4  # bits of NewSubfileType
+STRIPS, STRIP_SIZES = (273, 324), (279, 325)  # or tiles: where they begin, and their bytes
 OLD_REDUCED = 2  # a SubfileType
 TRANSPARENCY_MASK = 4  # a PhotometricInterpretation
 
-STRIP_PIXELS = 4 << 20
-LIGHT = 160  # of 255; text that is lighter stands on a dark ground
-GREY = 24  # of 255; colours whose parts differ by less are none
-SEEN = 32  # of 255; what is more transparent is a shadow
+PADDED = 64 << 20  # bytes of a damaged TIFF that may be copied
 # Pillow and its decoders raise these for damaged files; most of them are not documented.
-DECODE_ERRORS = (OSError, ValueError, SyntaxError, EOFError, IndexError, KeyError, TypeError, OverflowError)
+DECODE_ERRORS = (
+    *(OSError, ValueError, SyntaxError, EOFError, IndexError, KeyError, TypeError, OverflowError),
+    *(RuntimeError, AssertionError),  # of the AVIF decoder, and of a palette that is missing
+)
 UNKNOWN_KIND = "is damaged, or of a kind that is not read here; save it again, in 8-bit grey or RGB or as PNG"
 NOT_SQUARE = 1.1  # resolutions that differ by less make no letter unlike itself; 204 x 196 dpi is a usual fax
 MOST_STRETCHED = 5.0  # beyond, the numbers are no resolutions
-
-
-class Tones(NamedTuple):
-    """``full`` is the value of white in wide grey, None in other pictures; ``ground`` lies below transparent parts.
-    ``negative``: what stands on it then changes black and white, since models know dark print on white paper best."""
-
-    full: float | None = None
-    white_is_zero: bool = False
-    unsigned: bool = False  # 32 bits, which Pillow takes for signed ones
-    ground: str | None = None
-    negative: bool = False
-
-    @classmethod
-    def of(cls, image: Image.Image) -> Tones:
-        """Of a decoded picture whose tags are still there. Mends a palette of 8-bit values."""
-        tags: Mapping[int, Any] = cast(TiffImageFile, image).tag_v2 if image.format == "TIFF" else {}
-        colours = tags.get(COLOUR_MAP, ())
-        if image.mode == "P" and colours and max(colours) < 256:
-            image.putpalette(bytes(colours), "RGB;L")  # as libtiff does; the values should have 16 bits
-        if image.mode in ("I", "F") or image.mode.startswith("I;16"):
-            bits, format = tags.get(BITS, (0,))[0], tags.get(SAMPLE_FORMAT, (UNSIGNED,))[0]
-            tones = cls(1.0, tags.get(PHOTOMETRIC) == WHITE_IS_ZERO, bits == 32 and format == UNSIGNED)
-            peak = max(extrema(tones._grey(strip))[1] for strip in strips(image))
-            return tones._replace(full=_full(peak, image.mode, bits))
-        if not image.has_transparency_data:
-            return cls()
-        ground, coloured = _ground(image)
-        return cls(ground=ground, negative=ground == "black" and not coloured)
-
-    def plain(self, image: Image.Image) -> Image.Image:
-        """A part of the picture in 1, L or RGB."""
-        if self.full is not None:
-            scale = 255.0 / self.full  # Pillow would clip at 255
-            if self.white_is_zero:
-                return self._grey(image).point(lambda value: value * -scale + 255.0).convert("L")
-            return self._grey(image).point(lambda value: value * scale + 0.0).convert("L")
-        if self.ground is not None:
-            over = image.convert("RGBA")
-            shown = Image.alpha_composite(Image.new("RGBA", over.size, self.ground), over).convert("RGB")
-            return ImageOps.invert(shown) if self.negative else shown
-        return image if image.mode in ("1", "L", "RGB") else image.convert("RGB")
-
-    def _grey(self, image: Image.Image) -> Image.Image:
-        """In floats, all of them finite."""
-        if self.unsigned and image.mode == "I":
-            return Image.frombytes("F", image.size, image.tobytes(), "raw", "F;32N")
-        grey = image.convert("F")
-        if all(map(math.isfinite, extrema(grey))):
-            return grey
-        values = array.array("f", grey.tobytes())
-        finite = array.array("f", (value if math.isfinite(value) else 0.0 for value in values))
-        return Image.frombytes("F", image.size, finite.tobytes())
-
-
-def extrema(band: Image.Image) -> tuple[float, float]:
-    """The least and the greatest value of a picture of one band."""
-    return cast(tuple[float, float], band.getextrema())
-
-
-def strips(image: Image.Image, multiple: int = 1) -> Iterator[Image.Image]:
-    """The picture in strips of whole rows, ``multiple`` times some number in all but the last: several copies of a
-    large one in a wider mode are gigabytes."""
-    rows = max(1, STRIP_PIXELS // image.width // multiple) * multiple
-    if rows >= image.height:
-        yield image
-        return
-    for top in range(0, image.height, rows):
-        yield image.crop((0, top, image.width, min(top + rows, image.height)))
-
-
-def _full(peak: float, mode: str, bits: int) -> float:
-    """The value of white: of as many bits as the file says, or as its values take where they are few of 16."""
-    if mode == "F":
-        return 1.0 if peak <= 1.0 else max(peak, 255.0)
-    if bits == 12 or peak < 1 << 14:
-        return 4095.0 if bits == 12 else (1 << max(8, int(peak).bit_length())) - 1.0
-    return max(peak, 32767.0 if mode == "I" and bits == 16 else 65535.0)  # which are signed
-
-
-def _ground(image: Image.Image) -> tuple[str, bool]:
-    """White, or black where no more than half is drawn and that is light; and whether any of it has a colour."""
-    drawn = light = most = 0
-    for strip in strips(image):
-        coloured = strip.convert("RGBA")
-        seen = coloured.getchannel("A").point(lambda value: 255 * (value >= SEEN))
-        counts = coloured.convert("L").histogram(mask=seen)
-        drawn += sum(counts)
-        light += sum(value * count for value, count in enumerate(counts))
-        red, green, blue, _ = coloured.split()
-        for one, other in ((red, green), (green, blue)):
-            counts = ImageChops.multiply(ImageChops.difference(one, other), seen).histogram()
-            most = max(most, *(value for value, count in enumerate(counts) if count))
-    dark = 0 < 2 * drawn <= image.width * image.height and light > LIGHT * drawn
-    return ("black" if dark else "white"), most >= GREY
 
 
 class _File(io.BufferedReader):
@@ -155,7 +68,7 @@ class _File(io.BufferedReader):
 
 
 @contextlib.contextmanager
-def opened(file: File, format: str) -> Iterator[Image.Image]:
+def opened(file: File, format: str) -> Iterator[ImageFile.ImageFile]:
     """The picture in a file of this format (Pillow's name), undecoded. Raises Unreadable."""
     with _File(file) as content:
         try:
@@ -168,7 +81,7 @@ def opened(file: File, format: str) -> Iterator[Image.Image]:
             yield image
 
 
-def _open(content: BinaryIO, format: str) -> Image.Image:
+def _open(content: BinaryIO, format: str) -> ImageFile.ImageFile:
     """The picture, also where something beside its pixels is damaged. Raises DECODE_ERRORS."""
     with contextlib.suppress(*DECODE_ERRORS):
         return Image.open(content, formats=[format])
@@ -186,32 +99,49 @@ def _as_far_as_it_goes() -> Iterator[None]:
         ImageFile.LOAD_TRUNCATED_IMAGES = before
 
 
-def page_frames(image: Image.Image) -> Iterator[int]:
+def count_pages(image: Image.Image, most: int | None = None) -> int:
+    """At most ``most`` pages of a picture. Those before a damaged place count. Raises Unreadable."""
+    count = 0
+    try:
+        for _ in itertools.islice(_page_frames(image), most):
+            count += 1
+    except DECODE_ERRORS as exc:
+        if not count:
+            raise Unreadable(f"is damaged ({exc})") from None
+    return count
+
+
+def _page_frames(image: Image.Image) -> Iterator[int]:
     """The frames of a picture that are pages. Only those of a TIFF can be; its reduced copies and masks are none.
 
-    Raises Unreadable, and what Pillow raises.
+    Raises Unreadable, and DECODE_ERRORS where a directory of a TIFF is damaged or missing.
     """
     if image.format != "TIFF":
         yield 0
         return
     found, frame = False, 0
-    with contextlib.suppress(EOFError):
-        while True:  # not `n_frames`, which follows a chain of any length
-            try:
-                image.seek(frame)
-            except SyntaxError:  # Pillow reads no frame like this one, which is no matter if it is no page
-                if _is_page(image):
-                    raise Unreadable(UNKNOWN_KIND) from None
+    while True:  # not `n_frames`, which follows a chain of any length
+        try:
+            image.seek(frame)
+        except EOFError:
+            if tags_of(image).next is None:  # Pillow has not come to the end of the directory
+                raise
+            break
+        except (SyntaxError, KeyError):  # Pillow reads no frame like this one, which is no matter if it is no page
+            if tags_of(image).next is None:
+                raise
             if _is_page(image):
-                found = True
-                yield frame
-            frame += 1
+                raise Unreadable(UNKNOWN_KIND) from None
+        if _is_page(image):
+            found = True
+            yield frame
+        frame += 1
     if not found:
         yield 0
 
 
 def _is_page(image: Image.Image) -> bool:
-    tags = cast(TiffImageFile, image).tag_v2
+    tags = tags_of(image)
     kind, old_kind = tags.get(NEW_SUBFILE, 0), tags.get(SUBFILE)
     return not (kind & (REDUCED | MASK) or old_kind == OLD_REDUCED or tags.get(PHOTOMETRIC) == TRANSPARENCY_MASK)
 
@@ -225,28 +155,28 @@ def resolution(said: Any) -> float:
     return value if 0 < value < math.inf else 0.0
 
 
-def _stretch(image: Image.Image) -> float:
-    """How many times as high as wide a pixel is, where a TIFF says so: fax pages may have half the rows."""
-    if image.format != "TIFF":
-        return 1.0
-    tags = cast(TiffImageFile, image).tag_v2
-    across, along = resolution(tags.get(X_RESOLUTION)), resolution(tags.get(Y_RESOLUTION))
+def _stretch(image: Image.Image, turned: int) -> float:
+    """How many times as high as wide a pixel is, where a loaded picture says so: fax pages may have half the rows."""
+    tags, info = tags_of(image), image.info
+    # PNG and JFIF may tell the shape of a pixel without its size.
+    said = info.get("dpi") or info.get("aspect") or info.get("jfif_density") or (0, 0)
+    across, along = map(resolution, (tags.get(X_RESOLUTION), tags.get(Y_RESOLUTION)) if tags else said)
     if not across or not along or not NOT_SQUARE < max(across, along) / min(across, along) < MOST_STRETCHED:
         return 1.0
     stretch = across / along
-    return 1 / stretch if tags.get(ORIENTATION) in ON_ITS_SIDE else stretch
+    return 1 / stretch if turned in ON_ITS_SIDE else stretch
 
 
 class Picture(NamedTuple):
     """One page. ``image`` is upright and as Pillow decodes it, ``tones`` says what its numbers mean; ``stretch`` is how
     many times as high as wide a pixel is. ``turned``: the EXIF orientation of the pixels in the file, where Pillow does
-    not turn them while decoding. ``whole`` is False where the end of the file is missing or damaged."""
+    not turn them while decoding. ``lacks`` says, of this page, that the file's end is missing or damaged."""
 
     image: Image.Image
     tones: Tones
     stretch: float
     turned: int
-    whole: bool
+    lacks: str = ""
 
     def strips(self, multiple: int = 1) -> Iterator[tuple[int, Image.Image]]:
         """The page in 1, L or RGB, on a ground that makes it legible, in strips as above, each with its first row."""
@@ -285,7 +215,7 @@ def read(file: File, format: str, index: int, check: Callable[[Image.Image], Non
         with _as_far_as_it_goes():
             picture = _read(file, format, index, check)
         if any(low < high for low, high in map(extrema, picture.image.split())):  # else nothing was there
-            return picture._replace(whole=False)
+            return picture._replace(lacks="is damaged, or its end is missing; the rest was read")
     except DECODE_ERRORS as exc:
         reason = exc
     raise Unreadable(f"is truncated or damaged ({reason}); save it again with a viewer that shows it")
@@ -293,12 +223,52 @@ def read(file: File, format: str, index: int, check: Callable[[Image.Image], Non
 
 def _read(file: File, format: str, index: int, check: Callable[[Image.Image], None]) -> Picture:
     with opened(file, format) as image:
-        frame = next(itertools.islice(page_frames(image), index, None), None)
+        frames, lacks = _page_frames(image), ""
+        frame = next(itertools.islice(frames, index, None), None)
         if frame is None:
             raise EOFError("it has no such page")
+        try:
+            next(frames, None)
+        except DECODE_ERRORS:
+            lacks = "is the last that was found; the file is damaged behind it, or its end is missing"
         image.seek(frame)
         check(image)
-        stretch = _stretch(image)
-        image.load()
+        turned = tags_of(image).get(ORIENTATION)  # Pillow turns a TIFF while it decodes it, and forgets this
+        wide = is_wide(image)
+        _load(image)
+        if wide:
+            raise_low_bits(image, lambda: _lower_bytes(file, format, frame))
         tones = Tones.of(image)
-        return Picture(upright(image), tones, stretch, orientation(image), whole=True)
+        stretch = _stretch(image, turned or orientation(image))
+        return Picture(upright(image), tones, stretch, orientation(image), lacks)
+
+
+def _load(image: ImageFile.ImageFile) -> None:
+    if image.format != "TIFF" or not ImageFile.LOAD_TRUNCATED_IMAGES:
+        image.load()
+        return
+    tags, content = tags_of(image), cast(BinaryIO, image.fp)
+    content.seek(0)
+    data = content.read(PADDED + 1)
+    places, sizes = (tags.get(strips) or tags.get(tiles) or () for strips, tiles in (STRIPS, STRIP_SIZES))
+    end = max(map(sum, zip(places, sizes, strict=False)), default=0)
+    if len(data) < end <= PADDED and image.tile[0].codec_name == "libtiff":
+        image.fp = io.BytesIO(data.ljust(end, b"\0"))  # libtiff does not begin a strip whose end is missing
+    with contextlib.suppress(OSError):  # libtiff does not heed Pillow's setting
+        image.load()
+    image.load()  # without an effect, but where libtiff has failed: this is what it had decoded before
+
+
+def _lower_bytes(file: File, format: str, frame: int) -> Image.Image:
+    """Of a picture with colours of 16 bits."""
+    with opened(file, format) as image:
+        image.seek(frame)
+        is_wide(image)
+        grey = layout_of(image.tile[0]) == "LA;16B"  # the only way in which Pillow reads grey with alpha
+        # "N" is "L" on every processor that this runs on.
+        lay_out(image, lambda layout: "RGBA" if grey else layout[:-1] + ("L" if layout[-1] == "B" else "B"))
+        _load(image)
+        if grey:  # as pairs of bytes, the lower one behind
+            _, tone, _, alpha = image.split()
+            return Image.merge("RGBA", (tone, tone, tone, alpha))
+        return image

@@ -69,12 +69,12 @@ def seeds() -> list[bytes]:
     """Each format with several modes and layouts, a few hundred bytes each."""
     found = []
     for mode, formats in {
-        "RGB": ("PNG", "JPEG", "TIFF", "BMP", "WEBP"),
-        "L": ("PNG", "JPEG", "TIFF", "BMP"),
-        "RGBA": ("PNG", "TIFF", "WEBP"),
-        "1": ("PNG", "TIFF", "BMP"),
-        "P": ("PNG", "TIFF", "BMP"),
-        "I;16": ("PNG", "TIFF"),
+        "RGB": ("PNG", "JPEG", "TIFF", "BMP", "WEBP", "JPEG2000", "AVIF", "PPM"),
+        "L": ("PNG", "JPEG", "TIFF", "BMP", "GIF", "JPEG2000", "PPM"),
+        "RGBA": ("PNG", "TIFF", "WEBP", "JPEG2000", "AVIF"),
+        "1": ("PNG", "TIFF", "BMP", "PPM"),
+        "P": ("PNG", "TIFF", "BMP", "GIF"),
+        "I;16": ("PNG", "TIFF", "JPEG2000"),
         "F": ("TIFF",),
         "CMYK": ("JPEG", "TIFF"),
     }.items():
@@ -82,6 +82,12 @@ def seeds() -> list[bytes]:
     found += [
         samples.save(Image.new("RGB", (9, 7)), "TIFF", compression=kind)
         for kind in ("tiff_lzw", "packbits", "tiff_deflate", "jpeg")
+    ]
+    found.append(samples.directory_first(found[-2]))  # compressed by deflate
+    wide = {256: 9, 257: 7, 258: (16, 16, 16), 262: 2, 277: 3}
+    found += [
+        samples.tiff_of({**wide, 284: 1}, bytes([1, 2] * 189)),
+        samples.tiff_of({**wide, 284: 2}, *[bytes(126)] * 3),
     ]
     found += [samples.save(Image.new("1", (9, 7)), "TIFF", compression=kind) for kind in ("group3", "group4")]
     exif = Image.Exif()
