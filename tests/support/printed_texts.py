@@ -24,6 +24,31 @@ PRINTED = (
     "_x0041_", "=HYPERLINK(\"a\")", "\u202egpj.exe\u202c", "\u200fabc\u200e", "\u05d0\u05d1 12 \u05d2", "\u0627\u0644",
     "中文。", "é", "“q”", "word", "Mill", "and", "of 12", ".", ";", ":", "!", "?", "%", "\"", "'", "&", "<", ">", "/",
 )  # fmt: skip
+# Prices, programs, regular expressions and words about LaTeX, with the signs that formulas have.
+DOLLARS = (
+    "Fee: $ 1,500 + $ 300 = total", "He paid $ 5 / $ 6 a day", "Price range: $$ moderate, $$$ expensive",
+    "AS $$ SELECT a FROM t WHERE a < b; $$ LANGUAGE sql", "AS $$\nBEGIN\n  RETURN a + 1;\nEND;\n$$ LANGUAGE plpgsql;",
+    "echo $$i; rm $$i", r"sed 's/\(foo\)/\1/'", "$ 100 - $ 50 = $ 50", "Total: $ 10 x 3 = $ 30", "$ 5/kg or $ 6/kg",
+    "$ 5/t to $ 6/t", "$ 5 * $ 6", "from $ 3 < x < $ 5", "$ 5 (+ $ 1)", "$ 5/t $ 6/t", "5 $ + 3 $ = 8 $", "5 $ / 6 $",
+    "10 $/h + 12 $/h", "$ 5/т и $ 6/т", "$ 5 = € 4, $ 6", "R$ 5 + R$ 6", "HK$ 5 / US$ 6", r"\$5 + \$6", r"$x = \$5$",
+    "$ cheap, $$ moderate, $$$ high, $$$$ very", "$$ / $$$", "$$ - $$$", "Cafe $$ | Bar $$ | Inn $$$",
+    "Thai $$/Pizza $$/Sushi", "kill -9 $$; echo $$", "cp $$f $$dir/$$f", "$$a/$$b", "$$(CC) -o $$@ $$<",
+    "for i in $$list; do echo $$i; done", "PID=$$ PPID=$$PPID", "$$SELECT 1 + 1$$ x", "/tmp/x.$$ /tmp/y.$$",
+    r"grep '\(ab\)*c'", r"find . \( -name a -o -name b \) -print", r'find . \( -name "*.c" -o -name "*.h" \)',
+    r"grep 'a\(b\|cd\)e'", r"s/\([0-9]*\)/x/", r"\(.*\)", r"use \( ... \) or \[ ... \] or $$...$$",
+    r"between \( and \)", r"PS1='\[\e[0m\]\u'", r"PS1='\[\033[01;32m\]\u\[\033[00m\]'", r"[^\[\]]*x\]", r'"\\(a\\)b"',
+    r"\(a\)\(b\)\2\1", "$(pwd)/x:$(id)", "$(date)/$(file)", "a=$(ls) b=$(pwd)", "$HOME/bin:$PATH", "$HOME/$USER",
+    "=$A$1+$B$2", "=SUM($A$1:$B$10)", "=$A1*$B1", "=$A1^2+$B1^2", "=$A1/(1+$B1)", "=$A$1*$B$1/$C$2",
+    '$("x").hide(); $("y").show()', '$("#a").val()+$("#b").val()', "$('#a').css({x:1});$('#b').x",
+    "$('.a')[0]+$('.b')[0]", "${x}/${y}", "${x}", "${a_b}^${c}", "`${a} = ${b}`", "Hello ${name}, you owe ${amount}.",
+    "$x/$(y)", r"$dir\file.$ext", r'echo \"$x\t$y\n\"', '$a_1 = "$b"', '"$a_1" = "$b"', "$user_id@$host",
+    "$first_name$last_name", "$_GET['a'].$_POST['b']", "$a->b+$c->d", "@$a; $b", "$i<10; $i++", "$5+ tips, 10$ max",
+    "$1,000+/week or $$ more", "$ 5 | $ 6 | $ 7", "$5 + $6", "$5+$6", "$5/$6", "$$5 + $$6", "$ 5\n+ $ 6", "$ ٥ + $ ٣",
+    "SELECT $1 + $2", "$1=$2/$3", "awk '{print $1/$2, $3*$4}'", "cost = $ 3.5 / kg + $ 2", "$ 5 > $ 4", "($ 5 / $ 6)",
+    "$ 5k + $ 6k", "$ 1.5 M/yr + $ 2 M/yr", "USD ($) = CAD ($)", "$_ = $/ . $,", "A $ / B $",
+    "Revenue ($/unit) * units = $ total", "In $/t | in $/kg", "$scope.a = $http.b", "$.ajax({a:1}); $.get('x')",
+    "$this->a = $b_c;", "#$a{x_1} = $b", "$ ls /tmp; $ cd /usr", "$ cat a > b $ ls", "$ npm i && $ npm t",
+)  # fmt: skip
 
 
 def texts(count: int) -> list[str]:

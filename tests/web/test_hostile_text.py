@@ -12,7 +12,8 @@ from playwright.sync_api import expect
 from tests.web.by_service import by_service
 from tests.web.pages import page_of
 
-PIECES = ("$", "$$", "\\[", "\\]", "\\(", "\\)", "\\", "\n", "5", "x", "ab", " cd", "=", " ", "_", "(", "]", "{", "^2")
+PIECES = ("$", "$$", "\\[", "\\]", "\\(", "\\)", "\\", "\n", "5", "x", "ab", " cd", "=", " ", "_", "(", "]", "{", "^2",
+          "é", "٥", "/", ";", "+", ".*", "abcd", "\\1", "[^", "\\alpha", ",", "'", "-ab", ">")  # fmt: skip
 SCAN = """async (texts) => {
     const { displayFormulas, inlineFormulas } = await import("/ui/formula_scanner.js");
     const finds = [displayFormulas, inlineFormulas];
@@ -93,7 +94,7 @@ def test_tables_show_what_was_printed_in_cells(site, printed):
 
 def test_formulas_are_those_of_the_service(site):
     draw = random.Random(14)
-    texts = ["".join(draw.choices(PIECES, k=draw.randint(1, 30))) for _ in range(3000)]
+    texts = [text for _, text in by_service(PRINTED)] + ["".join(draw.choices(PIECES, k=draw.randint(1, 30))) for _ in range(3000)]
     assert site.open().evaluate(SCAN, texts) == by_service(SCAN_BY_SERVICE, texts)
 
 
