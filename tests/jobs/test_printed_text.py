@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the VLM read comes out of every format as it was read, whatever signs are in it.
 
-tests/support/printed_texts.py makes the texts; PRINTED_TEXTS says how many (150).
+tests/support/printed_texts.py makes the texts; PRINTED_TEXTS says how many (240).
 """
 
 from __future__ import annotations
@@ -210,6 +210,22 @@ def test_tables_of_all_formats():
     lines = [json.loads(line)["text"] for line in convert(made, "chunks").decode().splitlines()]
     rows = [re.split(r" (?<!\\)\| ", row[2:-2]) for row in "\n".join(lines).splitlines() if row[:2] == "| "]
     assert {one_line(text).replace("|", "\\|") for text in said} <= {text for row in rows for text in row}
+
+
+def test_a_text_that_is_the_pages_own_has_no_formulas():
+    """The file itself says its letters, and the VLM was not asked: LaTeX in it is printed LaTeX."""
+    said = r"Write \(x^2\), $y_1$ or $$z = 1$$."
+    entry = page([("text", said), ("table", f"<table><tr><td>{said}</td></tr></table>"), ("text", "and $x^2$")])
+    for block in entry["prunedResult"]["parsing_res_list"][:2]:
+        block |= {"source": "page", "agreement": None}
+    made = document([entry])
+    reader = read_html(convert(made, "html"))
+    same(reader.found, [said, said, "and"])
+    assert "math" in reader.tags
+    assert escaped([entry]).count("\\$y\\_1\\$") == 1
+    assert convert(made, "chunks").decode().count(json.dumps(said)[1:-1]) == 2
+    (sheet,) = openpyxl.load_workbook(io.BytesIO(convert(made, "xlsx"))).worksheets
+    assert sheet["A1"].value == said
 
 
 def searchable(tmp_path: Path, blocks: list[tuple[str, str]]) -> bytes:

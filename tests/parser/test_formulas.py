@@ -153,7 +153,8 @@ def growth(work: Callable[[int], Callable[[], object]], size: int) -> float:
     return seconds(work(8 * size)) / seconds(work(size))
 
 
-TEXTS = ["\\[a1 ", "\\(a1 ", "$$a ", "$a1 ", "\\[ \\( ", "$ $$ ", "\\(\n", "\\[\\]", "\\(\\)", "$ x", "\\\\[", "$a)=(", "$$a;", "\\[.*\\]", "$ +  "]
+TEXTS = ["\\[a1 ", "\\(a1 ", "$$a ", "$a1 ", "\\[ \\( ", "$ $$ ", "\\(\n", "\\[\\]", "\\(\\)", "$ x",
+         "\\\\[", "$a)=(", "$$a;", "\\[.*\\]", "$ +  "]  # fmt: skip
 
 
 @pytest.mark.parametrize("piece", TEXTS)

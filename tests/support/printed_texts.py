@@ -9,7 +9,7 @@ import re
 
 from docparser.convert.formulas import Formulas
 
-COUNT = int(os.environ.get("PRINTED_TEXTS", "150"))
+COUNT = int(os.environ.get("PRINTED_TEXTS", "240"))
 LABELS = ("text", "doc_title", "paragraph_title", "abstract_title", "figure_title", "table_title", "chart_title",
           "vision_footnote", "reference_content", "reference", "abstract", "content", "algorithm", "vertical_text",
           "seal", "formula", "display_formula", "inline_formula", "ocr", "table")  # fmt: skip
@@ -54,7 +54,7 @@ DOLLARS = (
 def texts(count: int) -> list[str]:
     """Those that hold formulas are left out: these are more than text."""
     draw = random.Random(33)
-    made: list[str] = []
+    made = [text for text in DOLLARS if "\n" not in text][:count]
     while len(made) < count:
         text = " ".join(draw.choices(PRINTED, k=draw.randint(1, 7)))
         if Formulas().take_out(text) == text and not re.match(r"</?(?:div|table)\b", text):

@@ -94,7 +94,8 @@ def test_tables_show_what_was_printed_in_cells(site, printed):
 
 def test_formulas_are_those_of_the_service(site):
     draw = random.Random(14)
-    texts = [text for _, text in by_service(PRINTED)] + ["".join(draw.choices(PIECES, k=draw.randint(1, 30))) for _ in range(3000)]
+    texts = [text for _, text in by_service(PRINTED)]
+    texts += ["".join(draw.choices(PIECES, k=draw.randint(1, 30))) for _ in range(3000)]
     assert site.open().evaluate(SCAN, texts) == by_service(SCAN_BY_SERVICE, texts)
 
 

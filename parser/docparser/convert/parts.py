@@ -45,7 +45,7 @@ NO_OUTLINE: Outline = MappingProxyType({})  # each page by itself
 class Part:
     """A heading if ``level`` is not 0 (1: the document's title), a table, a picture (its path) or a text. ``text`` has
     formulas with their signs. ``share`` is how much of the page's width a picture has, in per cent. A picture that was
-    not sent is a part without all these."""
+    not sent is a part without all these. ``exact``: see ``Block``."""
 
     label: str
     text: str = ""
@@ -54,6 +54,7 @@ class Part:
     picture: str = ""
     share: int = 0
     markdown: bool = False
+    exact: bool = False
 
     def renamed(self, names: Mapping[str, str]) -> Part:
         """With other paths of pictures: ``names``, from old to new."""
@@ -111,12 +112,12 @@ def _parts(entry: Mapping[str, Any], pictures: Iterable[str], outline: PageOutli
             continue
         tables, after = tables_of(block)
         for table in tables:
-            yield Part(block.label, table=_each(table, paths.in_cell))
+            yield Part(block.label, table=_each(table, paths.in_cell), exact=block.exact)
         if tables:
             content = after
         if content:
             level = levels.of(block.label, content, number)
-            yield Part(block.label, content, level, markdown=block.markdown and not level)
+            yield Part(block.label, content, level, markdown=block.markdown and not level, exact=block.exact)
 
 
 class Paths:
@@ -248,11 +249,11 @@ class CellReader(TableReader):
             self.handle_data(f"\ue002{dict(attrs).get('src') or ''}\ue003")
 
 
-def plain(table: Table) -> Table:
-    """The table without pictures; formulas in cells stand as LaTeX without their signs."""
+def plain(table: Table, *, exact: bool = False) -> Table:
+    """The table without pictures; formulas in cells stand as LaTeX without their signs. ``exact``: see ``Block``."""
 
     def bare(text: str) -> str:
-        formulas = Formulas()
+        formulas = Formulas(exact=exact)
         return formulas.put_back_latex(formulas.take_out(PICTURE.sub("", text))).strip()
 
     return _each(table, bare)
@@ -262,7 +263,7 @@ def plain_tables(parts: Iterable[Part]) -> Iterator[Table]:
     """Every table of a page in order."""
     for part in parts:
         if part.table is not None:
-            yield plain(part.table)
+            yield plain(part.table, exact=part.exact)
         elif part.markdown:
             yield from map(plain, _markdown_tables(part.text))
 

@@ -57,7 +57,7 @@ def escaped_markdown(page: ResultPage) -> str:
 def _part(part: Part) -> str:
     if part.markdown:  # the VLM was asked for it
         return part.text
-    formulas = Formulas()
+    formulas = Formulas(exact=part.exact)
     if part.table is not None:
         table = table_html(part.table, formulas)
         return MARK.sub(lambda mark: html.escape(formulas.put_back_markdown(mark[0]), quote=False), table)

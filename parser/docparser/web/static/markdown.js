@@ -41,6 +41,7 @@ export async function render(entry, pictures) {
 }
 
 function written(part, formulas, pictures) {
+  if (part.exact) formulas = new Formulas(part);
   switch (part.kind) {
     case "markdown":
       return finished(sanitised(reader.render(formulas.takeOut(part.text))), pictures).childNodes;
