@@ -72,6 +72,7 @@ def test_formulas_are_those_of_the_expressions():
     ("text", "found"),
     [
         ("$ x $ and $n^2$", [" x ", "n^2"]),
+        ("A unit costs $5 and the rate  $ r $ rises to $7", [" r "]),
         ("($x_1$), [$ a+b $]", ["x_1", " a+b "]),
         ("on $f(x)=[a,b)$", ["f(x)=[a,b)"]),
         (r"$\left[0,1\right)$ and $x\in]0,1[$", [r"\left[0,1\right)", r"x\in]0,1["]),
