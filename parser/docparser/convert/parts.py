@@ -19,7 +19,7 @@ from markdown_it import MarkdownIt
 from docparser.convert.blocks import Block, all_blocks, heads_of, unmarked
 from docparser.convert.formulas import Formulas
 from docparser.html_tables import Cell, Table, TableReader
-from docparser.outline import TITLES, Title, key, levels, side
+from docparser.outline import HEADING, TITLES, Title, key, levels, side
 from docparser.places.box import Box
 
 # Left out of the Markdown by default (markdown_ignore_labels in config/pipelines), so of the others as well.
@@ -29,7 +29,6 @@ CAPTIONS = ("table_title", "figure_title", "chart_title")
 PICTURES = {"image": "use_ocr_for_image_block", "header_image": "use_ocr_for_image_block",
             "footer_image": "use_ocr_for_image_block", "chart": "use_ocr_for_image_block",
             "seal": "use_seal_recognition"}  # fmt: skip
-HEADING = re.compile(r"^(#{1,7})\s+(.+)$", re.MULTILINE)
 NUMBERED = re.compile(r"(\d{1,3}(?:\.\d{1,3}){0,3})[.\s]")
 AROUND = r"(?:\s|</?(?:div|html|body|center)\b[^<>]*>)*"  # what PaddleX writes around a table
 BEGINS_TABLE = re.compile(rf"\A{AROUND}<table\b", re.IGNORECASE)
