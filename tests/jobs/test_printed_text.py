@@ -300,6 +300,12 @@ def test_word_as_libreoffice_reads_it(tmp_path: Path):
 HEADINGS = ("Ipsum labore ut consectetur.", "3D printing", "2.Method", "4. Results...", "A [b](c) d.", "第三章 结论")
 
 
+def test_two_headings_that_differ_by_a_full_stop_are_each_as_printed():
+    entry = page([("paragraph_title", "Note."), ("paragraph_title", "Note")])
+    entry["markdown"]["text"] = "## Note\n\n## Note"
+    assert convert(document([entry]), "md").decode() == "## Note.\n\n## Note\n"
+
+
 @pytest.mark.parametrize("heading", HEADINGS)
 def test_headings_of_the_markdown_are_as_printed(heading: str):
     """PaddleX's own function writes the heading that goes in."""
