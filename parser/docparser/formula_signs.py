@@ -15,7 +15,6 @@ from collections.abc import Iterator
 
 DISPLAY_MARKS = {"$$": "$$", "\\[": "\\]"}
 # More than two dollars in a row are no marks ("$$$ expensive"), nor is what a backslash escapes.
-# More than two dollars in a row are no marks ("$$$ expensive"), nor is what a backslash escapes.
 DISPLAY_OPENS = re.compile(r"(?<!\$)\$\$(?!\$)|(?<![\\^])\\\[")
 INLINE_OPENS = re.compile(r"(?<![\\$\w])\$|(?<!\\)\\\(")
 # Tells a formula from prices: "$5 and $10" has no formula, "$ x $" and "$n^2$" are formulas.
@@ -23,8 +22,8 @@ MATHEMATICAL = re.compile(r"[\\^_={}+<>|*/]|^\s*[A-Za-z]\s*$")
 COMMAND = re.compile(r"\\(?:[A-Za-z]{2}|[,!{}|\\])|[\^_]\{")  # of LaTeX; "\n" and "\1" are of programs
 # Of a sentence between two prices; of names, strings, commands and ends of statements in programs.
 WORDS = re.compile(
-    r"[A-Za-z]{2},? +[A-Za-z]{2}|[A-Za-z0-9)%.,]\s+[a-z]{2,}(?=[\s,])|[A-Za-z]{2}_[A-Za-z]{2}|[\"`€£¥]|=="
-    r"|\A\s[a-z]{2,}\s+[-a-z/.~]|;\s*\Z"
+    r"[A-Za-z]{2},? +[A-Za-z]{2}|[A-Za-z)%.,]\s+(?:[a-z]{3,}|or|to|in|of|at|by)(?=[\s,])|[A-Za-z]{2}_[A-Za-z]{2}"
+    r"|[\"`€£¥]|==|\A\s[a-z]{2,}\s+(?:-[a-z]|[/.~][a-z/])|;\s*\Z"
 )
 LONG_WORD = re.compile(r"(?<![A-Za-z{])[A-Za-z]{4}")
 ALPHANUMERIC = re.compile(r"[^\W_]")
@@ -38,14 +37,19 @@ AFTER_TWO_DOLLARS = re.compile(r"[A-Za-z_{(\d$@]")
 # With these code ends before its next variable, and no formula ends.
 ENDS_CODE = re.compile(r"(?:[=+\-*/<>,;:.|&@!?#%~^_\"']|\\[nrt])\Z")
 AMOUNT = re.compile(r"\s*(?:[-+(~<>]+\s*)?\d")
-AFTER_AMOUNT = re.compile(r"\s[A-Za-z]{2}|[-+*/=<>|,;:.&(]\s*\Z")  # before the next: "$ 5 / $ 6", "$ 5/t to $ 6/t"
+# Before the next amount: "$ 5 / $ 6", "$ 5/kg and $ 6/kg", and letters that formulas have in braces alone.
+AFTER_AMOUNT = re.compile(
+    r"\s(?:[A-Za-z]{3}|or\s|to\s)|[-+*/=<>|,;:.&(]\s*\Z|(?<![{\u0400-\ud7ff])[\u0400-\u1eff\u2e80-\ud7ff]"
+)
+EQUATION = re.compile(r"[=^_]")
 NEXT_AMOUNT = re.compile(r"\s?[-+(~]?\d")
 BEHIND_AMOUNT = re.compile(r"\s+(?:[/,;:]|\|\s)")  # "5 $ / 6 $"
 SUM = re.compile(r"[-+=*/<>|]\s*\d[\d\s.,]*\Z")  # "5 $ + 3 $", where the sign stands behind the amount
 # In brackets: dots, a word, options and quotes of commands, regular expressions, colours of terminals.
 PRINTED = re.compile(
-    r"\A[\s*]*[.…][\s.…*]*\Z|\A\s*[a-z]{3,}\s*\Z|\A\s*(?:!\s*)?-[a-z]{2}|[\"`]|\.[*+]|\[\^|\[\[:|\[(?:a-z|A-Z|0-9)"
-    r"|[A-Za-z]{2}\\\||\\\|[A-Za-z]{2}|(?<!\\)\\(?:[0-9]|[wdsebWDS](?![A-Za-z]))"
+    r"\A\s*\Z|\A[\s*]*[.…][\s.…*]*\Z|\A\s*[a-z]{3,}\s*\Z|\A\s*(?:!\s*)?-[a-z]{3,}\s+[\w.\"'*/]"
+    r"|\A(?![\s\S]*\\[A-Za-z]{2})[\s\S]*[\"`]|\A[A-Za-z0-9 -]+(?:\\\|[A-Za-z0-9 -]+)+\Z"
+    r"|\.[*+]|\[\^|\[\[:|\[(?:a-z|A-Z|0-9)|(?<!\\)\\(?:[0-9]|[wdsebWDS](?![A-Za-z]))"
 )
 AFTER_GROUP = re.compile(r"\*[\w.$'\"/\\]|\\[+?{|]")
 REFERENCE = re.compile(r"(?<!\\)\\[1-9]")  # to a group of a regular expression; "\\1" begins a row
@@ -171,7 +175,7 @@ def between_dollars(text: str, begin: int, end: int) -> bool:
         return True
     if WORDS.search(inside) or (SUM.search(inside) and DIGIT.search(text[max(begin - 3, 0) : begin - 1])):
         return False
-    next_amount = blank and not COMMAND.search(inside) and NEXT_AMOUNT.match(text, end + 1)
+    next_amount = blank and not EQUATION.search(inside) and NEXT_AMOUNT.match(text, end + 1)
     if AMOUNT.match(inside) and (next_amount or AFTER_AMOUNT.search(inside)):
         return False
     if blank:

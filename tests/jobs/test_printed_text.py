@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the VLM read comes out of every format as it was read, whatever signs are in it.
 
-tests/support/printed_texts.py makes the texts; PRINTED_TEXTS says how many (240).
+tests/support/printed_texts.py makes the texts; PRINTED_TEXTS says how many (300).
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ import re
 
 from docparser.convert.formulas import Formulas
 
-COUNT = int(os.environ.get("PRINTED_TEXTS", "240"))
+COUNT = int(os.environ.get("PRINTED_TEXTS", "300"))
 LABELS = ("text", "doc_title", "paragraph_title", "abstract_title", "figure_title", "table_title", "chart_title",
           "vision_footnote", "reference_content", "reference", "abstract", "content", "algorithm", "vertical_text",
           "seal", "formula", "display_formula", "inline_formula", "ocr", "table")  # fmt: skip
@@ -47,7 +47,24 @@ DOLLARS = (
     "SELECT $1 + $2", "$1=$2/$3", "awk '{print $1/$2, $3*$4}'", "cost = $ 3.5 / kg + $ 2", "$ 5 > $ 4", "($ 5 / $ 6)",
     "$ 5k + $ 6k", "$ 1.5 M/yr + $ 2 M/yr", "USD ($) = CAD ($)", "$_ = $/ . $,", "A $ / B $",
     "Revenue ($/unit) * units = $ total", "In $/t | in $/kg", "$scope.a = $http.b", "$.ajax({a:1}); $.get('x')",
-    "$this->a = $b_c;", "#$a{x_1} = $b", "$ ls /tmp; $ cd /usr", "$ cat a > b $ ls", "$ npm i && $ npm t",
+    "$this->a = $b_c;", "#$a{x_1} = $b", "$ ls /tmp; $ cd /usr", "$ npm i && $ npm t", "Save $ 10/mo. or $ 100/yr.",
+    "Tickets: $ 12 (adults) + $ 8 (kids)", "$ 3,000.00 * 12 = $ 36,000.00", "$ 0.05 | $ 0.10", "Was $ 20 < now $ 15",
+    "$ 1M - $ 2M + $ 3M", "A$ 5 / NZ$ 6 / C$ 7", "5 $/kg et 6 $/kg", "12 $ + TVA = 14 $", "from 5 $ < x",
+    "1 000 $ + 200 $ = 1 200 $", "$ $ $ = expensive", "Legend: $ = cheap; $$ = mid; $$$ = high",
+    "$$ = moderate, $$$ = expensive", "[$$] a/b [$$$]", "DO $$ DECLARE x int := 1; BEGIN x := x + 1; END $$;",
+    "CREATE FUNCTION f() RETURNS int AS $$ SELECT 1 + 1 $$ LANGUAGE sql;",
+    "AS $body$ SELECT a = b; $body$ LANGUAGE sql", "AS $$ SELECT a || b $$ LANGUAGE sql",
+    "all: ; @for f in $$(ls *.c); do gcc $$f -o $$f.o; done", "echo $$HOME/$$USER", "test: $$x = $$y",
+    "@echo $$PATH > $$OUT", r"sed -n 's/^\(a*\)b\(c*\)$/\1/p'", r"expr x : '\(.*\)b'", r"grep -e '\(ab\|cd\)\{2\}'",
+    r"sed -e 's/\([^,]*\),.*/x/'", r"vim: %s/\(foo\)bar/&/", r"find . \( -type f -o -type d \) -print",
+    r'emacs "\\(defun\\|defvar\\)"', r'PS1="\[\e]0;\w\a\]$"', "const s = `${a}_${b}`", "`Total: ${x + y} of ${z}`",
+    "$('#x').on('click', () => $('#y').hide())", "$.each($a, (i) => i*2)", "jQuery: $(this).val() + $(that).val()",
+    '$("a")[0]=$("b")[0]', "A1: =$B$2*$C$3+$D$4", "=VLOOKUP($A2,$E$2:$F$9,2)", "=$B2>$C2", '=IF($A$1="",$B$1^2,$C$1)',
+    "${VAR:-x}=${OTHER:+y}", "$1,$2^$3", "perl -ne 'print $_ if $x{$_}++'", "$x = $y + $z * 2;",
+    "my ($a, $b) = @_; $a{x} = $b{y};", "cost_$a+_$b", "$PSVersionTable | $x", "awk '$1 > $2 {print $3}'",
+    "price<$5 and >$3", "$AAPL +2% / $MSFT -1%", "Buy $AAPL=5, $TSLA=6", "$TSLA/$AAPL", "US$5/t-US$6/t",
+    "$5 – $10 | $20+", "~$ 5 / ~$ 6", "$ -5 + $ -6", "$ (5) + $ (6)", "($ 000) 2019 = 5 ($ 000)", "$ 000 | $ 000",
+    "2019 $ | 2020 $ | change", "in $ / in $ / %", "$m | $m", "$'000 = $'000", "Total $\n= 5 $", " $ 5 + $ 6 + $ 7",
 )  # fmt: skip
 
 

@@ -95,9 +95,11 @@ def test_tables_show_what_was_printed_in_cells(site, printed):
 OWN = r"Write \(x^2\), $y_1$ or $$z = 1$$."
 SHOW_OWN = """async (text) => {
     const { render } = await import("/ui/markdown.js");
-    const block = { block_label: "text", block_content: text, block_bbox: [0, 0, 9, 9], source: "page", agreement: null };
+    const block = { block_label: "text", block_content: text, block_bbox: [0, 0, 9, 9], source: "page",
+                    agreement: null };
     const table = { ...block, block_label: "table", block_content: `<table><tr><td>${text}</td></tr></table>` };
-    const entry = { prunedResult: { parsing_res_list: [block, table, { ...block, source: "vlm" }] }, markdown: { text: "" } };
+    const parsing_res_list = [block, table, { ...block, source: "vlm" }];
+    const entry = { prunedResult: { parsing_res_list }, markdown: { text: "" } };
     return [...(await render(entry, {})).children].map((element) => element.textContent);
 }"""
 

@@ -7,7 +7,7 @@ const DISPLAY_MARKS = { "$$": "$$", "\\[": "\\]" };
 const ALPHANUMERIC = /[\p{L}\p{N}]/u;
 const MATHEMATICAL = /[\\^_={}+<>|*/]|^\s*[A-Za-z]\s*$/;
 const COMMAND = /\\(?:[A-Za-z]{2}|[,!{}|\\])|[\^_]\{/;
-const WORDS = /[A-Za-z]{2},? +[A-Za-z]{2}|[A-Za-z0-9)%.,]\s+[a-z]{2,}(?=[\s,])|[A-Za-z]{2}_[A-Za-z]{2}|["`€£¥]|==|^\s[a-z]{2,}\s+[-a-z/.~]|;\s*$/;
+const WORDS = /[A-Za-z]{2},? +[A-Za-z]{2}|[A-Za-z)%.,]\s+(?:[a-z]{3,}|or|to|in|of|at|by)(?=[\s,])|[A-Za-z]{2}_[A-Za-z]{2}|["`€£¥]|==|^\s[a-z]{2,}\s+(?:-[a-z]|[/.~][a-z/])|;\s*$/;
 const LONG_WORD = /(?<![A-Za-z{])[A-Za-z]{4}/;
 const DIGIT = /\p{Nd}/u;
 const DIGIT_OR_DOLLAR = /^[\p{Nd}$]/u;
@@ -16,11 +16,15 @@ const AFTER_CODE = /^[A-Za-z_{("']/;
 const AFTER_TWO_DOLLARS = /^[A-Za-z_{(\p{Nd}$@]/u;
 const ENDS_CODE = /(?:[=+\-*/<>,;:.|&@!?#%~^_"']|\\[nrt])$/;
 const AMOUNT = /^\s*(?:[-+(~<>]+\s*)?\p{Nd}/u;
-const AFTER_AMOUNT = /\s[A-Za-z]{2}|[-+*/=<>|,;:.&(]\s*$/;
+const AFTER_AMOUNT = /\s(?:[A-Za-z]{3}|or\s|to\s)|[-+*/=<>|,;:.&(]\s*$|(?<![{\u0400-\ud7ff])[\u0400-\u1eff\u2e80-\ud7ff]/;
+const EQUATION = /[=^_]/;
 const NEXT_AMOUNT = /^\s?[-+(~]?\p{Nd}/u;
 const BEHIND_AMOUNT = /^\s+(?:[/,;:]|\|\s)/;
 const SUM = /[-+=*/<>|]\s*\p{Nd}[\p{Nd}\s.,]*$/u;
-const PRINTED = /^[\s*]*[.…][\s.…*]*$|^\s*[a-z]{3,}\s*$|^\s*(?:!\s*)?-[a-z]{2}|["`]|\.[*+]|\[\^|\[\[:|\[(?:a-z|A-Z|0-9)|[A-Za-z]{2}\\\||\\\|[A-Za-z]{2}|(?<!\\)\\(?:[0-9]|[wdsebWDS](?![A-Za-z]))/;
+const PRINTED = new RegExp([
+  /^\s*$|^[\s*]*[.…][\s.…*]*$|^\s*[a-z]{3,}\s*$|^\s*(?:!\s*)?-[a-z]{3,}\s+[\p{L}\p{N}_."'*\/]/u.source,
+  /^(?![^]*\\[A-Za-z]{2})[^]*["`]|^[A-Za-z0-9 \-]+(?:\\\|[A-Za-z0-9 \-]+)+$/u.source,
+  /\.[*+]|\[\^|\[\[:|\[(?:a-z|A-Z|0-9)|(?<!\\)\\(?:[0-9]|[wdsebWDS](?![A-Za-z]))/u.source].join("|"), "u");
 const AFTER_GROUP = /^(?:\*[\p{L}\p{N}_.$'"/\\]|\\[+?{|])/u;
 const REFERENCE = /(?<!\\)\\[1-9]/;
 const LONGEST_IN_DOLLARS = 2000;
@@ -100,7 +104,7 @@ function betweenDollars(text, begin, end) {
   if (!blank && AFTER_CODE.test(after) && ENDS_CODE.test(inside)) return false;
   if (inside.includes("\\")) return true; // a command, so a formula, even if it is an interval like "x \in ]0, 1["
   if (WORDS.test(inside) || (SUM.test(inside) && DIGIT.test(text.slice(Math.max(begin - 3, 0), begin - 1)))) return false;
-  const nextAmount = blank && !COMMAND.test(inside) && NEXT_AMOUNT.test(text.slice(end + 1, end + 6));
+  const nextAmount = blank && !EQUATION.test(inside) && NEXT_AMOUNT.test(text.slice(end + 1, end + 6));
   if (AMOUNT.test(inside) && (nextAmount || AFTER_AMOUNT.test(inside))) return false;
   if (blank) return !BEHIND_AMOUNT.test(inside);
   return !(torn(inside) || ("({".includes(inside[0]) && after === inside[0]) || (NAME.test(after) && !endsBeforeAName(inside)));
