@@ -32,11 +32,11 @@ LETTER = re.compile(r"[A-Za-z]")
 # After a closing sign: then it is a price's, a variable's ("$HOME/bin:$PATH"), a function's or a string's.
 DIGIT_OR_DOLLAR = re.compile(r"[\d$]")
 NAME = re.compile(r"[A-Za-z_{]")
-AFTER_CODE = re.compile(r"[A-Za-z_{(\"']")
+AFTER_CODE = re.compile(r"[A-Za-z_{(\"'?!]")
 AFTER_TWO_DOLLARS = re.compile(r"[A-Za-z_{(\d$@]")
 # With these code ends before its next variable, and no formula ends.
 ENDS_CODE = re.compile(r"(?:[=+\-*/<>,;:.|&@!?#%~^_\"']|\\[nrt])\Z")
-AMOUNT = re.compile(r"\s*(?:[-+(~<>]+\s*)?\d")
+AMOUNT = re.compile(r"\s*(?:[-+(~<>]+\s*)?[\d一二三四五六七八九十百千万]")
 # Before the next amount: "$ 5 / $ 6", "$ 5/kg and $ 6/kg", and letters that formulas have in braces alone.
 AFTER_AMOUNT = re.compile(
     r"\s(?:[A-Za-z]{3}|or\s|to\s)|[-+*/=<>|,;:.&(]\s*\Z|(?<![{\u0400-\ud7ff])[\u0400-\u1eff\u2e80-\ud7ff]"
