@@ -114,7 +114,7 @@ def searchable(state: DocumentState, path: Path) -> bool:
 
 def chunk_lines(state: DocumentState, path: Path) -> bool:
     """Chunks for retrieval."""
-    stem, outline = state.document.path.stem, _outline(state)
+    stem, outline = state.document.path.stem, outline_of_document(state)
     with files.whole(path) as part, part.open("wb") as stream:
         chunks.write(stem, _entries(state), DEFAULT_TOKENS, state.joins_tables, stream, outline)
     return True
@@ -174,14 +174,14 @@ def _entries(state: DocumentState) -> Iterator[tuple[int, dict[str, Any]]]:
     return ((record["page"], record) for record in state.records() if not isinstance(record, Trouble))
 
 
-def _outline(state: DocumentState) -> Outline:
+def outline_of_document(state: DocumentState) -> Outline:
     """The levels of the document's headings; empty if each page keeps its own."""
     return outline_of(_entries(state)) if state.outlined else NO_OUTLINE
 
 
 def _pages(state: DocumentState, missing: Callable[[Trouble], str]) -> Iterator[ResultPage]:
     """`missing` is the Markdown that stands for a page without a result."""
-    outline = _outline(state)
+    outline = outline_of_document(state)
     pages = (_page(record, state.folder, missing, outline) for record in state.records())
     return joined_pages(enumerate(pages, 1)) if state.joins_tables else pages
 

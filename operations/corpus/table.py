@@ -10,7 +10,10 @@ from typing import Any
 import pyarrow
 import pyarrow.parquet
 
+from batch.outputs import outline_of_document
 from batch.state import DocumentState, Trouble
+from docparser.convert.document import ResultPage
+from docparser.convert.to_markdown import with_printed_headings
 
 BLOCK = pyarrow.struct(
     [
@@ -29,7 +32,7 @@ SCHEMA = pyarrow.schema(
     [
         ("document", pyarrow.string()),
         ("page", pyarrow.int32()),  # from 1
-        ("text", pyarrow.string()),  # Markdown; null for a page that is missing
+        ("text", pyarrow.string()),  # Markdown, as in the document's; null for a page that is missing
         ("blocks", pyarrow.list_(BLOCK)),
         ("model", pyarrow.string()),
         ("errors", pyarrow.list_(pyarrow.string())),
@@ -52,6 +55,7 @@ def write(state: DocumentState, path: Path, seconds: dict[int, float]) -> None:
 
 
 def _rows(state: DocumentState, seconds: dict[int, float]) -> Iterator[dict[str, Any]]:
+    outline = outline_of_document(state)
     for record in state.records():
         row: dict[str, Any] = {"document": state.document.name.as_posix(), "blocks": [], "errors": []}
         if isinstance(record, Trouble):
@@ -61,7 +65,7 @@ def _rows(state: DocumentState, seconds: dict[int, float]) -> Iterator[dict[str,
         yield {
             **row,
             "page": record["page"],
-            "text": record["markdown"]["text"],
+            "text": with_printed_headings(ResultPage.from_entry(record, {}, outline.get(record["page"]))),
             "blocks": [_block(block) for block in record["prunedResult"].get("parsing_res_list") or []],
             "model": (models.get("vlm") or {}).get("model"),
             "errors": [note["message"] for note in record.get("blocks") or []],

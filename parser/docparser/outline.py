@@ -8,17 +8,19 @@ size of its print beside that of the others. Needs the standard library only.
 
 from __future__ import annotations
 
+import collections
 import dataclasses
 import itertools
 import math
 import re
 import statistics
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 # Labels of headings, and the level that each has on a page by itself.
 TITLES = {"doc_title": 1, "paragraph_title": 2, "abstract_title": 2, "reference_title": 2, "content_title": 2}
+HEADING = re.compile(r"^(#{1,7})\s+(.+)$", re.MULTILINE)  # in Markdown
 TOP, DEEPEST = 2, 6  # levels of sections
 ALIKE = 1.12  # times as large: less is the same size of print
 LONE = 30  # a higher number of a section needs one beside it: "101 Dalmatians" is none
@@ -105,6 +107,23 @@ def key(text: str) -> str:
     """What a title and its repetition have in common. PaddleX takes full stops from titles' ends, and sets a blank
     behind their numbers."""
     return "".join(text.split()).rstrip(".").casefold()
+
+
+def as_printed(markdown: str, titles: Iterable[tuple[str, int | None]]) -> str:
+    """PaddleX's Markdown, whose headings lose a final full stop and get a blank behind a number ("3 D printing"), with
+    its ``titles`` in order: text as printed, and level (0: no heading; None: as PaddleX has it). Of some blocks it
+    gives their share of the page's."""
+    printed: dict[str, collections.deque[tuple[str, int | None]]] = collections.defaultdict(collections.deque)
+    for text, level in titles:
+        printed[key(text)].append((" ".join(text.split()), level))
+
+    def heading(found: re.Match[str]) -> str:
+        if not (left := printed.get(key(found[2]))):
+            return found[0]
+        text, level = left.popleft()
+        return f"{found[1] if level is None else '#' * level} {text}".lstrip()
+
+    return HEADING.sub(heading, markdown)
 
 
 # ---- the document's own title

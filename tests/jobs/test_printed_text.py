@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the VLM read comes out of every format as it was read, whatever signs are in it.
 
-tests/support/printed_texts.py makes the texts; PRINTED_TEXTS says how many (150).
+tests/support/printed_texts.py makes the texts; PRINTED_TEXTS says how many (300).
 """
 
 from __future__ import annotations
@@ -212,6 +212,22 @@ def test_tables_of_all_formats():
     assert {one_line(text).replace("|", "\\|") for text in said} <= {text for row in rows for text in row}
 
 
+def test_a_text_that_is_the_pages_own_has_no_formulas():
+    """The file itself says its letters, and the VLM was not asked: LaTeX in it is printed LaTeX."""
+    said = r"Write \(x^2\), $y_1$ or $$z = 1$$."
+    entry = page([("text", said), ("table", f"<table><tr><td>{said}</td></tr></table>"), ("text", "and $x^2$")])
+    for block in entry["prunedResult"]["parsing_res_list"][:2]:
+        block |= {"source": "page", "agreement": None}
+    made = document([entry])
+    reader = read_html(convert(made, "html"))
+    same(reader.found, [said, said, "and"])
+    assert "math" in reader.tags
+    assert escaped([entry]).count("\\$y\\_1\\$") == 1
+    assert convert(made, "chunks").decode().count(json.dumps(said)[1:-1]) == 2
+    (sheet,) = openpyxl.load_workbook(io.BytesIO(convert(made, "xlsx"))).worksheets
+    assert sheet["A1"].value == said
+
+
 def searchable(tmp_path: Path, blocks: list[tuple[str, str]]) -> bytes:
     """Of white pictures, so that no ink tells where the lines are."""
     entries = pages(blocks)
@@ -282,6 +298,12 @@ def test_word_as_libreoffice_reads_it(tmp_path: Path):
 
 
 HEADINGS = ("Ipsum labore ut consectetur.", "3D printing", "2.Method", "4. Results...", "A [b](c) d.", "第三章 结论")
+
+
+def test_two_headings_that_differ_by_a_full_stop_are_each_as_printed():
+    entry = page([("paragraph_title", "Note."), ("paragraph_title", "Note")])
+    entry["markdown"]["text"] = "## Note\n\n## Note"
+    assert convert(document([entry]), "md").decode() == "## Note.\n\n## Note\n"
 
 
 @pytest.mark.parametrize("heading", HEADINGS)

@@ -213,6 +213,25 @@ def test_turned_and_cropped_pages(tmp_path, turn):
     assert found == pytest.approx(box, abs=4)
 
 
+def test_a_page_with_large_units_has_its_lines_on_their_ink(tmp_path):
+    """A unit of an inch: the page has 8 by 12 of them."""
+    plain, inches = tmp_path / "plain.pdf", tmp_path / "inches.pdf"
+    for path, unit in ((plain, 1), (inches, 72)):
+        with pikepdf.new() as pdf:
+            page = pdf.add_blank_page(page_size=(600 / unit, 840 / unit))
+            page.obj.UserUnit = unit
+            shapes = b"".join(b"%d %d 300 12 re f\n" % (60, 840 - top) for top in (112, 212))
+            page.Contents = pdf.make_stream(b"%f 0 0 %f 0 0 cm\n" % (1 / unit, 1 / unit) + shapes)
+            pdf.save(path)
+    block = one_block("The first of them\nand the second", (100, 180, 800, 450), (1200, 1680))
+    found = []
+    for path, unit in ((plain, 1), (inches, 72)):
+        said = made(path, "PDF", block)[0].get_textpage()
+        found.append([unit * side for side in said.get_charbox(said.get_text_bounded().index("second"))])
+    assert found[0] == pytest.approx(found[1], abs=3)
+    assert 840 - 215 < found[1][1] < 840 - 195
+
+
 @pytest.mark.parametrize(
     ("angle", "flattened", "found"), [(-1, False, "Well 7"), (0, False, "Well 7"), (90, False, ""), (0, True, "")]
 )

@@ -12,45 +12,44 @@ from collections.abc import Callable
 import pytest
 
 from docparser.convert.formulas import Formulas
-from docparser.formula_signs import MATHEMATICAL, display_formulas, formulas_in, inline_formulas
+from docparser.formula_signs import (
+    between_brackets,
+    between_dollars,
+    between_two_dollars,
+    display_formulas,
+    formulas_in,
+    inline_formulas,
+)
 from docparser.html_tables import read_tables
 from docparser.places.atoms import atoms_of
+from tests.support.printed_texts import DOLLARS
 
 # What the scanner took the place of: right, and quadratic.
-DISPLAY = re.compile(r"\$\$(.+?)\$\$|\\\[(.+?)\\\]", re.DOTALL)
-INLINE = re.compile(r"(?<![\\$\w])\$([^$\n]{1,2000}?)\$(?![\d$])|\\\((.+?)\\\)")
+DISPLAY = re.compile(r"(?<!\$)\$\$(?!\$)(.+?)\$\$|(?<![\\^])\\\[(.+?)\\\]", re.DOTALL)
+INLINE = re.compile(r"(?<![\\$\w])\$([^$\n]{1,2000}?)\$|(?<!\\)\\\((.+?)\\\)")
+Found = list[tuple[int, int, str]]
 
 
-def torn(inside: str, after: str) -> bool:
-    """Whether blanks, words, brackets between two dollars or what is ``after`` them say that they sign no formula."""
-    ends = inside[0] + inside[-1]
-    if " " in ends and ends != "  ":  # "$6 and $x$"
-        return True
-    if "\\" in inside:
-        return False
-    if re.search("[A-Za-z]{2},? +[A-Za-z]{2}", inside):
-        return True
-    if " " in ends:
-        return False
-    unsure = inside[-1] in "=+-*/<>,;:.|&" or not re.search(r"\^|\A[^{].*_|\A_", inside)
-    if unsure and re.match("[A-Za-z_{]", after) and not re.fullmatch("[A-Za-z]", inside):
-        return True
-    shut = inside
-    while (less := re.sub(r"[(\[{][^()\[\]{}]*[)\]}]", "", shut)) != shut:
-        shut = less
-    return bool(re.search(r"[()\[\]{}]", shut))
-
-
-def inline_by_expression(text: str) -> list[tuple[int, int, str]]:
+def by_expression(text: str, expression: re.Pattern[str], dollars: Callable[[int, int], bool]) -> Found:
+    """``dollars``: whether what stands between two is a formula."""
     found, at = [], 0
-    while match := INLINE.search(text, at):
-        inside = match[1]
-        if inside is not None and (torn(inside, text[match.end() :]) or not MATHEMATICAL.search(inside)):
-            at = match.start() + 1
-            continue
-        found.append((match.start(), match.end(), match[1] or match[2]))
+    while match := expression.search(text, at):
         at = match.end()
+        if dollars(*match.span(1)) if match[1] is not None else between_brackets(text, *match.span(2)):
+            found.append((match.start(), match.end(), match[1] or match[2]))
+        elif match[1] is not None:
+            at = match.start() + 1
     return found
+
+
+def display_by_expression(text: str) -> Found:
+    whole = len(text) - len(text.lstrip()), len(text.rstrip())
+    return by_expression(text, DISPLAY, lambda begin, end: between_two_dollars(text, begin, end, whole))
+
+
+def inline_by_expression(text: str) -> Found:
+    found = by_expression(text, INLINE, lambda begin, end: between_dollars(text, begin, end))
+    return found if not re.search(r"(?<!\\)\\[1-9]", text) else [one for one in found if text[one[0]] == "$"]
 
 
 PIECES = ("$", "$$", "\\[", "\\]", "\\(", "\\)", "\\", "\n", "5", "x", "a b", "=", " ", "é", "_", "(", "]", "}", "^",
@@ -63,8 +62,8 @@ def test_formulas_are_those_of_the_expressions():
     texts += ["".join(draw.choices(PIECES, k=draw.randint(4, 40))) for _ in range(2_000)]
     texts += ["$" + "x=" * 999 + end for end in ("$", "x$", "xx$", "xxx$")]
     for text in texts:
-        expected = [(match.start(), match.end(), match[1] or match[2]) for match in DISPLAY.finditer(text)]
-        assert [(f.start, f.end, f.latex) for f in display_formulas(text)] == expected, repr(text)
+        shown = [(f.start, f.end, f.latex) for f in display_formulas(text)]
+        assert shown == display_by_expression(text), repr(text)
         found = [(f.start, f.end, f.latex) for f in inline_formulas(text)]
         assert found == inline_by_expression(text), repr(text)
 
@@ -73,6 +72,7 @@ def test_formulas_are_those_of_the_expressions():
     ("text", "found"),
     [
         ("$ x $ and $n^2$", [" x ", "n^2"]),
+        ("A unit costs $5 and the rate  $ r $ rises to $7", [" r "]),
         ("($x_1$), [$ a+b $]", ["x_1", " a+b "]),
         ("on $f(x)=[a,b)$", ["f(x)=[a,b)"]),
         (r"$\left[0,1\right)$ and $x\in]0,1[$", [r"\left[0,1\right)", r"x\in]0,1["]),
@@ -103,6 +103,38 @@ def test_dollars_of_units_and_variables_are_no_signs_of_formulas(text: str, foun
     assert said == {f"${latex}$" for latex in found} | ({"时"} & set(text)), "places and formats have the same"
 
 
+@pytest.mark.parametrize("text", DOLLARS)
+def test_prices_programs_and_expressions_have_no_formulas(text: str):
+    assert formulas_in(text) == []
+    assert [formula.latex for formula in formulas_in(text + " at $x_1^2$")] == ["x_1^2"], "beside one that is"
+
+
+FORMULAS = (
+    " $ x^2 $ ", "$ x $", "where  $ n_i $ is", "$n^2$", r"$ 5 \mu m $ 3", "x  $ < $ 0.05", " $ a_{max} = 3 $ ",
+    "$ V = abc $", "$ 2n+1 $", "$ 3/4 $ of", "$ 2 + 3 = 5 $", "$ 0 < x < 1 $", "$ |x| $", "$ 10^3 $", "$ 10^{3} $ 5",
+    " $$  a + b  $$ ", r"$$ \frac{a}{b} $$ and", r"$$\text{a long word} = x; y$$", "$$y_1$$", "$$ H 2 O $$",
+    "$$ AB $$", "is $$ x = 2 $$ here", "$$\nx = 1\n$$", r"\(x\)", r"\(AB\)", r"\(a, b\)", r"\(f(x)\)", r"\(90\%\)",
+    r"\( x \in [0, 1] \)", r"\[ a + b \]", r"\(\|x\|\)", r"\(=\)", r"\(*\)", r"\(^{*}\)", r"\(-x\)",
+    r"\[ \begin{matrix} 1 & 2 \\1 & 0 \end{matrix} \]", r"\(\delta\)", r"\(\beta\) \(\sin x\)", r"\(\omega\)",
+    r"\(S = \{a, b\}\)", "$ a) x^2=4 $", "the $n$th", r"$90^\circ$C", "$x=1$时", "$v=1$(m)", r"$\left[0,1\right)$",
+    "$ E = mc^2 $", r"$ 1,500 \pm 300 $", "$ 5x + 3y = 7 $, 8", r"$\alpha$-$\beta$", r"$x_1,\ldots,x_n$", "$ A = B $",
+    "$ f(x) = ax + b $", "$ d/dt $", "$x' = 1$", "Table 5 $ x_1 $", "$$ E = mc^2, $$ where", r"\[\int_0^1 x\,dx\]",
+    "$ F = ma $", "$$ F = ma $$ and", " $ mg - T = ma $ ", r"\(-kx\)", r"\( -mgh \)", r"\(\|Ax\|_2\)",
+    r"\(\lambda\|Ax\|^2\)", r"\(D(p\|q)\)", " $ a^2 + 2ab + b^2 $ ", " $ 2x + ab = 5 $ ", " $ x = 1, xy = 2 $ ",
+    " $ mv / 2 $ ", r'\(\text{\"a\"}\)', r"\(n!\)", r"\(1/2\)", r"\(10\%\)", r"\(ABC\)", r"\(p<0.05\)",
+    r"\( x_1, \ldots, x_n \)", r"\[ f : A \to B \]", " $ f: A = B $ ", " $ y = kx + b $ ", " $ ax^2 + bx + c = 0 $ ",
+    " $ O(n) = n/2 $ ", " $ P(A|B) $ ", " $ A * B $ ", " $ t_{1/2} $ ", " $$ y = kx + b $$ where",
+    "so $$ x^2 $$, then", " $$ 1 + 1 = 2 $$ ", r"\(H_2O\)", r"\(CO_2\)", " $ CO_2 $ ", "$x<y$", "$i=1,2$", "($a+b$)",
+    " $ 5! = 120 $ ", " $ 2^n $ ", " $ {}^{3} $ text", r"\(\frac{1}{2}\)\(x\)", "$p = 0.05$", "$R^2=0.9$; $p<0.1$",
+    "$N=5$ $M=6$",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("text", FORMULAS)
+def test_what_paddlex_and_the_vlm_write_stays_a_formula(text: str):
+    assert formulas_in(text)
+
+
 def test_formulas_of_both_kinds_stand_in_order_and_none_inside_another():
     text = r"a $$x_1$$ $y$ \(p $$q$$ r\) \[z\] $5"
     found = formulas_in(text)
@@ -129,7 +161,8 @@ def growth(work: Callable[[int], Callable[[], object]], size: int) -> float:
     return seconds(work(8 * size)) / seconds(work(size))
 
 
-TEXTS = ["\\[a1 ", "\\(a1 ", "$$a ", "$a1 ", "\\[ \\( ", "$ $$ ", "\\(\n", "\\[\\]", "\\(\\)", "$ x", "\\\\[", "$a)=("]
+TEXTS = ["\\[a1 ", "\\(a1 ", "$$a ", "$a1 ", "\\[ \\( ", "$ $$ ", "\\(\n", "\\[\\]", "\\(\\)", "$ x",
+         "\\\\[", "$a)=(", "$$a;", "\\[.*\\]", "$ +  "]  # fmt: skip
 
 
 @pytest.mark.parametrize("piece", TEXTS)

@@ -50,8 +50,8 @@ ALLOWED: dict[str, set[str]] = {
     "layout": {"layout.operators"},
     "vlm": {"errors", "settings", "traces"},
     "page": {
-        *("contract", "errors", "formula_signs", "html_tables", "layout", "own_text", "places", "places.grids"),
-        *("sandbox", "settings", "traces", "vlm", "weights"),
+        *("contract", "errors", "formula_signs", "html_tables", "layout", "outline", "own_text", "places"),
+        *("places.grids", "sandbox", "settings", "traces", "vlm", "weights"),
     },
     "small_print": {"own_text", "page", "places", "places.grids", "vlm"},
     "whole_page": {"contract", "layout", "page", "settings", "vlm", "weights"},
@@ -96,7 +96,7 @@ ALLOWED: dict[str, set[str]] = {
     },
     "http.dialects": {
         *("clients", "contract", "convert", "documents", "errors", "http", "http.jobs", "jobs", "jobs.storage", "logs"),
-        *("models", "parsing", "settings"),
+        *("models", "outline", "parsing", "settings"),
     },
     "app": {
         "clients",

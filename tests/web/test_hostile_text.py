@@ -12,7 +12,8 @@ from playwright.sync_api import expect
 from tests.web.by_service import by_service
 from tests.web.pages import page_of
 
-PIECES = ("$", "$$", "\\[", "\\]", "\\(", "\\)", "\\", "\n", "5", "x", "ab", " cd", "=", " ", "_", "(", "]", "{", "^2")
+PIECES = ("$", "$$", "\\[", "\\]", "\\(", "\\)", "\\", "\n", "5", "x", "ab", " cd", "=", " ", "_", "(", "]", "{", "^2",
+          "é", "٥", "/", ";", "+", ".*", "abcd", "\\1", "[^", "\\alpha", ",", "'", "-ab", ">")  # fmt: skip
 SCAN = """async (texts) => {
     const { displayFormulas, inlineFormulas } = await import("/ui/formula_scanner.js");
     const finds = [displayFormulas, inlineFormulas];
@@ -91,9 +92,27 @@ def test_tables_show_what_was_printed_in_cells(site, printed):
     assert shown == "".join(texts)
 
 
+OWN = r"Write \(x^2\), $y_1$ or $$z = 1$$."
+SHOW_OWN = """async (text) => {
+    const { render } = await import("/ui/markdown.js");
+    const block = { block_label: "text", block_content: text, block_bbox: [0, 0, 9, 9], source: "page",
+                    agreement: null };
+    const table = { ...block, block_label: "table", block_content: `<table><tr><td>${text}</td></tr></table>` };
+    const parsing_res_list = [block, table, { ...block, source: "vlm" }];
+    const entry = { prunedResult: { parsing_res_list }, markdown: { text: "" } };
+    return [...(await render(entry, {})).children].map((element) => element.textContent);
+}"""
+
+
+def test_a_text_that_is_the_pages_own_has_no_formulas(site):
+    own, table, read = site.open().evaluate(SHOW_OWN, OWN)
+    assert (own, table) == (OWN, OWN) and read != OWN
+
+
 def test_formulas_are_those_of_the_service(site):
     draw = random.Random(14)
-    texts = ["".join(draw.choices(PIECES, k=draw.randint(1, 30))) for _ in range(3000)]
+    texts = [text for _, text in by_service(PRINTED)]
+    texts += ["".join(draw.choices(PIECES, k=draw.randint(1, 30))) for _ in range(3000)]
     assert site.open().evaluate(SCAN, texts) == by_service(SCAN_BY_SERVICE, texts)
 
 

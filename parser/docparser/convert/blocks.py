@@ -44,9 +44,14 @@ class Block:
     id: int | None = None
 
     @property
+    def exact(self) -> bool:
+        """Whether the text is the page's own and the VLM was not asked, so that no sign in it is a formula's."""
+        return self.source == "page" and self.agreement is None
+
+    @property
     def plain(self) -> str:
         """The words, formulas as LaTeX without their signs."""
-        formulas = Formulas()
+        formulas = Formulas(exact=self.exact)
         text = formulas.take_out(self.content)
         return formulas.put_back_latex(MARKS.sub("", text) if self.markdown else text).strip()
 

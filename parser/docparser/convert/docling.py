@@ -85,7 +85,7 @@ def _block_text(block: Block) -> str:
     tables, after = tables_of(block)
     if not tables:
         return "" if LABELS.get(block.label) in FURNITURE else block.plain
-    rows = ["\n".join("\t".join(row) for row in plain(table).rows()) for table in tables]
+    rows = ["\n".join("\t".join(row) for row in plain(table, exact=block.exact).rows()) for table in tables]
     return "\n\n".join(filter(None, (*rows, after)))
 
 
@@ -127,7 +127,9 @@ class _Document:
                 self._add("pictures", number, block, **self._picture(page, path, block.boxes[0]))
             tables, after = tables_of(block)
             for table in tables:
-                self._add("tables", number, block, label="table", data=_table(plain(table)), **FLOATING)
+                self._add(
+                    "tables", number, block, label="table", data=_table(plain(table, exact=block.exact)), **FLOATING
+                )
             if text := after if tables else block.plain:
                 self._add_text(number, block, text, levels.of(block.label, block.content, index))
 

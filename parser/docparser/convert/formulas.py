@@ -31,14 +31,16 @@ HOLDS_ROWS = ("math", "mrow", "mstyle", "mtd")  # elements of any number of othe
 
 
 class Formulas:
-    def __init__(self) -> None:
+    def __init__(self, *, exact: bool = False) -> None:
+        """``exact``: of texts as a page says them, which have no formulas, whatever signs are in them."""
+        self._exact = exact
         self._found: list[tuple[str, bool]] = []
 
     def take_out(self, text: str) -> str:
         """``text`` with a mark in place of each formula."""
         text = re.sub("[\ue000\ue001]", "", text)
         pieces, done = [], 0
-        for formula in formulas_in(text):
+        for formula in () if self._exact else formulas_in(text):
             pieces += [text[done : formula.start], f"\ue000{len(self._found)}\ue001"]
             self._found.append((formula.latex.strip(), formula.display))
             done = formula.end

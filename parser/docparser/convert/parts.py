@@ -19,7 +19,7 @@ from markdown_it import MarkdownIt
 from docparser.convert.blocks import Block, all_blocks, heads_of, unmarked
 from docparser.convert.formulas import Formulas
 from docparser.html_tables import Cell, Table, TableReader
-from docparser.outline import TITLES, Title, key, levels, side
+from docparser.outline import HEADING, TITLES, Title, key, levels, side
 from docparser.places.box import Box
 
 # Left out of the Markdown by default (markdown_ignore_labels in config/pipelines), so of the others as well.
@@ -29,7 +29,6 @@ CAPTIONS = ("table_title", "figure_title", "chart_title")
 PICTURES = {"image": "use_ocr_for_image_block", "header_image": "use_ocr_for_image_block",
             "footer_image": "use_ocr_for_image_block", "chart": "use_ocr_for_image_block",
             "seal": "use_seal_recognition"}  # fmt: skip
-HEADING = re.compile(r"^(#{1,7})\s+(.+)$", re.MULTILINE)
 NUMBERED = re.compile(r"(\d{1,3}(?:\.\d{1,3}){0,3})[.\s]")
 AROUND = r"(?:\s|</?(?:div|html|body|center)\b[^<>]*>)*"  # what PaddleX writes around a table
 BEGINS_TABLE = re.compile(rf"\A{AROUND}<table\b", re.IGNORECASE)
@@ -45,7 +44,7 @@ NO_OUTLINE: Outline = MappingProxyType({})  # each page by itself
 class Part:
     """A heading if ``level`` is not 0 (1: the document's title), a table, a picture (its path) or a text. ``text`` has
     formulas with their signs. ``share`` is how much of the page's width a picture has, in per cent. A picture that was
-    not sent is a part without all these."""
+    not sent is a part without all these. ``exact``: see ``Block``."""
 
     label: str
     text: str = ""
@@ -54,6 +53,7 @@ class Part:
     picture: str = ""
     share: int = 0
     markdown: bool = False
+    exact: bool = False
 
     def renamed(self, names: Mapping[str, str]) -> Part:
         """With other paths of pictures: ``names``, from old to new."""
@@ -111,12 +111,12 @@ def _parts(entry: Mapping[str, Any], pictures: Iterable[str], outline: PageOutli
             continue
         tables, after = tables_of(block)
         for table in tables:
-            yield Part(block.label, table=_each(table, paths.in_cell))
+            yield Part(block.label, table=_each(table, paths.in_cell), exact=block.exact)
         if tables:
             content = after
         if content:
             level = levels.of(block.label, content, number)
-            yield Part(block.label, content, level, markdown=block.markdown and not level)
+            yield Part(block.label, content, level, markdown=block.markdown and not level, exact=block.exact)
 
 
 class Paths:
@@ -248,11 +248,11 @@ class CellReader(TableReader):
             self.handle_data(f"\ue002{dict(attrs).get('src') or ''}\ue003")
 
 
-def plain(table: Table) -> Table:
-    """The table without pictures; formulas in cells stand as LaTeX without their signs."""
+def plain(table: Table, *, exact: bool = False) -> Table:
+    """The table without pictures; formulas in cells stand as LaTeX without their signs. ``exact``: see ``Block``."""
 
     def bare(text: str) -> str:
-        formulas = Formulas()
+        formulas = Formulas(exact=exact)
         return formulas.put_back_latex(formulas.take_out(PICTURE.sub("", text))).strip()
 
     return _each(table, bare)
@@ -262,7 +262,7 @@ def plain_tables(parts: Iterable[Part]) -> Iterator[Table]:
     """Every table of a page in order."""
     for part in parts:
         if part.table is not None:
-            yield plain(part.table)
+            yield plain(part.table, exact=part.exact)
         elif part.markdown:
             yield from map(plain, _markdown_tables(part.text))
 

@@ -26,6 +26,7 @@ from docparser.convert.pdf_text import Codes
 from docparser.convert.picture_pages import add_picture
 from docparser.convert.text_layer import Line, lines_of
 from docparser.opening import Unreadable, pdfs
+from docparser.outline import side
 from docparser.places.atoms import UNITS, text_width
 from docparser.places.box import Box
 
@@ -94,7 +95,8 @@ def _content(page: pypdfium2.PdfPage, entry: dict[str, Any], font: _Font) -> byt
     if not entry.get("prunedResult", {}).get("parsing_res_list"):
         return b""
     width, height = page.get_size()
-    shown = page.render(scale=min(SIDE / max(width, height), 3.0), grayscale=True).to_pil().convert("L")
+    pixels = side(entry["prunedResult"].get("width")) or SIDE  # no more than were read; a unit may be an inch
+    shown = page.render(scale=min(SIDE / max(width, height), pixels / width), grayscale=True).to_pil().convert("L")
     left, bottom, right, top = page.get_bbox()
     to_user: Matrix = {
         90: (0.0, 1.0, -1.0, 0.0, right, bottom),

@@ -142,7 +142,8 @@ def _items(number: int, entry: dict[str, Any], outline: PageOutline | None) -> I
         said_of = None if found is None else found.get(block.id, {})
         tables, after = tables_of(block)
         for table in tables:
-            placed = _with_boxes(plain(table), said_of, number) if len(tables) == 1 else plain(table)
+            table = plain(table, exact=block.exact)
+            placed = _with_boxes(table, said_of, number) if len(tables) == 1 else table
             yield Item("", places, table=placed, spots=None if said_of is None else ())
         if text := after if tables else block.content:
             raw = pruned["parsing_res_list"][index]["block_content"]

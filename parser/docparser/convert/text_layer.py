@@ -78,7 +78,7 @@ def _apart(blocks: list[Block]) -> Iterator[Block]:
 
 
 def _tables(block: Block) -> list[Table]:
-    return [plain(table) for table in tables_of(block)[0]]
+    return [plain(table, exact=block.exact) for table in tables_of(block)[0]]
 
 
 def _words(block: Block) -> str:

@@ -127,6 +127,8 @@ def body(page: ResultPage, formulas: Formulas) -> str:
 
 
 def _part(part: Part, formulas: Formulas) -> str:
+    if part.exact:
+        formulas = Formulas(exact=True)
     if part.markdown:
         return markdown_html(formulas.take_out(part.text))
     if part.table is not None:

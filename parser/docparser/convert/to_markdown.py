@@ -14,9 +14,9 @@ from collections.abc import Callable
 
 from docparser.convert.document import ResultPage
 from docparser.convert.formulas import MARK, Formulas
-from docparser.convert.parts import CAPTIONS, HEADING, Part
+from docparser.convert.parts import CAPTIONS, Part
 from docparser.convert.to_html import picture_html, table_html
-from docparser.outline import TITLES, key
+from docparser.outline import TITLES, as_printed
 
 BACKSLASH = r"\\"  # in a replacement
 ANYWHERE = re.compile(r"[\\`*_\[\]<>&~|$]")
@@ -32,11 +32,9 @@ ENDS = re.compile(r"(?<= )(?=#+\Z)")
 
 
 def with_printed_headings(page: ResultPage) -> str:
-    """PaddleOCR's Markdown, whose headings lose a final full stop and get a blank behind a number ("3 D printing"), and
-    have the levels of the document's outline. Its title where it is printed again is no heading."""
-    titles = (part for part in page.parts if part.label in TITLES)
-    printed = {key(part.text): f"{'#' * part.level} {' '.join(part.text.split())}".lstrip() for part in titles}
-    return HEADING.sub(lambda found: printed.get(key(found[2]), found[0]), page.text)
+    """PaddleOCR's Markdown with headings as printed and at the levels of the document's outline. Its title where it is
+    printed again is no heading."""
+    return as_printed(page.text, ((part.text, part.level) for part in page.parts if part.label in TITLES))
 
 
 def with_pictures(page: ResultPage, shown: Callable[[str], str]) -> str:
@@ -57,7 +55,7 @@ def escaped_markdown(page: ResultPage) -> str:
 def _part(part: Part) -> str:
     if part.markdown:  # the VLM was asked for it
         return part.text
-    formulas = Formulas()
+    formulas = Formulas(exact=part.exact)
     if part.table is not None:
         table = table_html(part.table, formulas)
         return MARK.sub(lambda mark: html.escape(formulas.put_back_markdown(mark[0]), quote=False), table)

@@ -14,6 +14,7 @@ from typing import Any
 
 from docparser.contract.schemas import OutputOptions
 from docparser.errors import ParserError
+from docparser.outline import TITLES, as_printed
 from docparser.page.blocks import FORMULAS, Blocks, BlockTexts
 from docparser.page.paddlex_private import PaddleOCRVLBlock, PaddleOCRVLResult, markdown_of_blocks
 from docparser.page.run import Replies
@@ -35,8 +36,8 @@ class PagePart:
     options: OutputOptions
 
     def markdown(self) -> str:
-        """The part's share of the page's Markdown, the gap before it included. Computes over what the VLM wrote, so it
-        belongs into a child process."""
+        """The part's share of the page's Markdown with headings as printed, the gap before it included. Computes over
+        what the VLM wrote, so it belongs into a child process."""
         blocks = self.texts.read()[0]
         if not self.first:
             blocks = [PaddleOCRVLBlock(BEFORE, (0, 0, 0, 0)), *blocks]
@@ -49,7 +50,9 @@ class PagePart:
             pretty=self.options.prettifyMarkdown,
             formula_numbers=self.options.showFormulaNumber,
         )
-        return text if self.first else text.removeprefix(BEFORE)
+        text = text if self.first else text.removeprefix(BEFORE)
+        formatted = self.settings["format_block_content"]  # then the whole page has no titles as printed
+        return as_printed(text, ((block.content, None) for block in blocks if block.label in TITLES and not formatted))
 
 
 class EarlyText:

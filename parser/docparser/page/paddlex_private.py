@@ -11,6 +11,7 @@ Loads PaddleX, and no Paddle.
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeVar
 
@@ -34,6 +35,7 @@ from paddlex.inference.pipelines.paddleocr_vl.uilts import merge_blocks
 from paddlex.inference.pipelines.paddleocr_vl.uilts import untokenize_figure_of_table as untokenize_figure_of_table
 from shapely.errors import ShapelyError  # type: ignore[import-untyped]  # it comes without types
 
+from docparser.formula_signs import formulas_in
 from layout_wire import STEP
 
 log = logging.getLogger(__name__)
@@ -41,6 +43,9 @@ log = logging.getLogger(__name__)
 CHECKED = "3.7.2"
 BOXES_ONLY = "rect"  # of the shapes of blocks
 T = TypeVar("T")
+# Unicode's noncharacters, which no text has: printed dollars and backslashes while PaddleX looks for formulas.
+DOLLAR, BACKSLASH = "\ufdd0", "\ufdd1"
+BRACKETS = re.compile(r"\\\([^\n]{1,500}?\\\)|\\\[[^\n]{1,500}?\\\]")
 
 # PaddleX's pipeline as its own constructor makes it without models: some of its steps are methods that use none.
 _PIPELINE = _PaddleOCRVLPipeline({}, initial_predictor=False)
@@ -118,7 +123,7 @@ def assembled_blocks(
     numbers = sorted(texts)
     asked = {
         "vlm_block_ids": [(0, number) for number in numbers],
-        "vlm_results": [{"result": texts[number]} for number in numbers],
+        "vlm_results": [{"result": _hidden(texts[number])} for number in numbers],
         "figure_token_maps": [figures[number] for number in numbers],
         "images": [None] * len(numbers),
         "curr_vlm_block_idx": 0,
@@ -127,7 +132,29 @@ def assembled_blocks(
     (parsed,), _, (spotted,) = _PIPELINE._paddleocr_vl_assemble_parsing_results(
         [blocks], {"all": asked}, keys, set(), pictured
     )
+    for block in parsed:
+        block.content = _shown(block.content)
+    if "rec_texts" in spotted:
+        spotted["rec_texts"] = list(map(_shown, spotted["rec_texts"]))
     return parsed, spotted
+
+
+def _hidden(text: str) -> str:
+    """``text`` with printed signs hidden: beside one ``\\(...\\)`` PaddleX takes every dollar away, prices' too, and it
+    takes the groups of regular expressions for formulas."""
+    text, pieces, at = text.replace("$", DOLLAR), [], 0
+    for formula in formulas_in(text):
+        pieces += [_without_brackets(text[at : formula.start]), _shown(text[formula.start : formula.end])]
+        at = formula.end
+    return "".join([*pieces, _without_brackets(text[at:])])
+
+
+def _without_brackets(text: str) -> str:
+    return BRACKETS.sub(lambda found: found[0].replace("\\", BACKSLASH), text)
+
+
+def _shown(text: str) -> str:
+    return text.replace(DOLLAR, "$").replace(BACKSLASH, "\\")
 
 
 def restructured_pages(pages: list, **options: bool) -> list[PaddleOCRVLResult]:

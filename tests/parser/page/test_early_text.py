@@ -6,7 +6,6 @@ page and in whatever order the answers come. The page is the real one from its l
 from __future__ import annotations
 
 import io
-import json
 import pickle
 import random
 from collections import defaultdict
@@ -88,15 +87,15 @@ class Page:
         assert offset == sum(map(len, self.told))
         self.told.append(text)
 
-    def whole(self) -> str:
-        """The page's Markdown, as an answer of /layout-parsing has it."""
+    def whole(self) -> bytes:
+        """The page's entry in an answer of /layout-parsing."""
         from docparser.page.frozen import without_pictures
         from docparser.worker.text_jobs import ReadPage, read_page
 
         task = ReadPage(without_pictures(self._frozen), 1, self.answer, 1000)
         sink = io.BytesIO()
         read_page({}, io.BytesIO(pickle.dumps(task)), sink)
-        return json.loads(sink.getvalue())["markdown"]["text"]
+        return sink.getvalue()
 
 
 def column(*labels: str) -> list[Box]:
@@ -113,7 +112,12 @@ IN_TABLE: list[Box] = [
 PAGES: dict[str, tuple[list[Box], dict[int, Reply], dict[str, Any]]] = {
     "titles": (
         column("doc_title", "paragraph_title", "text", "paragraph_title", "text", "abstract", "reference"),
-        {0: Reply("A report"), 1: Reply("1. First"), 3: Reply("1.1.2 Deep\nin lines"), 5: Reply("Abstract\nof it")},
+        {0: Reply("A report"), 1: Reply("1. First"), 3: Reply("1.1.2 Deep\nin lines."), 5: Reply("Abstract\nof it")},
+        {},
+    ),
+    "headings": (
+        column("paragraph_title", "paragraph_title", "text", "paragraph_title", "text", "text"),
+        {0: Reply("3D printing"), 1: Reply("Ipsum labore."), 3: Reply("Ipsum labore")},
         {},
     ),
     "texts merged over columns": (
@@ -185,9 +189,7 @@ def test_the_parts_of_a_page_are_its_text(name: str, answer: OutputOptions):
     orders += [partial(shuffled, seed) for seed in range(2)]
     for order in orders:
         page = Page(boxes, replies, order, answer, **said)
-        whole = page.whole()
-        assert whole.startswith("".join(page.told))
-        shown, text = PageText(), _markdown(json.dumps({"markdown": {"text": whole}}).encode())
+        shown, text = PageText(), _markdown(page.whole())
         parts = [shown.part(sum(map(len, page.told[:at])), part) for at, part in enumerate(page.told)]
         assert "".join([*parts, shown.rest(text)]) == text
         if order is range and len(page.asked) > 2:
@@ -204,6 +206,10 @@ def test_a_block_is_told_as_soon_as_it_is_settled():
     assert first == "text 0" and second.startswith("<table") and second.endswith("text 2"), "the table comes late"
     assert told("titles", PLAIN)[:3] == ["# A report", "### 1. First", "text 2"]
     assert told("titles", PLAIN, lambda count: [1, 2, 0, *range(3, count)])[0] == "# A report\n\n### 1. First\n\ntext 2"
+
+
+def test_headings_are_told_as_printed():
+    assert told("headings", PLAIN) == ["## 3D printing", "## Ipsum labore.", "text 2", "## Ipsum labore", "text 4"]
 
 
 def test_what_looks_ahead_is_held():

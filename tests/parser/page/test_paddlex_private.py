@@ -157,6 +157,33 @@ def test_the_result_that_was_checked():
     assert json.loads(json.dumps(golden())) == json.loads(GOLDEN.read_text())
 
 
+@pytest.mark.parametrize(
+    ("label", "said", "comes"),
+    [
+        ("text", r"A unit costs $5 and the rate \(r\) rises to $7", "A unit costs $5 and the rate  $ r $ rises to $7"),
+        ("text", r"$HOME, \[a_1\] and $$", "$HOME,  $$ a_1 $$  and $$"),
+        ("text", r"$x^2$ and \(\$y\)", r"$x^2$ and  $ \y $"),
+        ("text", r"sed 's/\(foo\)/\1/' costs $5", r"sed 's/\(foo\)/\1/' costs $5"),
+        ("text", r"find . \( -name a -o -name b \) for \(x\)", r"find . \( -name a -o -name b \) for  $ x $"),
+        ("display_formula", r"\[\[ a + b \]\]", " $$  a + b  $$ "),
+        ("formula_number", r"\((1)\)", "  (1) "),
+        ("table", r"<fcel>$5<fcel>\(x\)<nl>", "<table><tr><td>$5</td><td>$ x $</td></tr></table>"),
+    ],
+)
+def test_printed_dollars_and_expressions_stay_beside_a_formula(label: str, said: str, comes: str):
+    block = {"label": label, "box": [0, 0, 9, 9], "img": np.zeros((9, 9, 3), np.uint8)}
+    (assembled,), _ = theirs.assembled_blocks([block], {0: said}, {0: {}}, [])
+    assert assembled.content == comes
+
+
+def test_printed_dollars_stay_in_spotted_texts():
+    block = {"label": "spotting", "box": [0, 0, 9, 9], "img": np.zeros((9, 9, 3), np.uint8)}
+    spots = "".join(f"{text}<|LOC_1|><|LOC_1|><|LOC_9|><|LOC_1|><|LOC_9|><|LOC_9|><|LOC_1|><|LOC_9|>\n"
+                    for text in ("$5", r"\(x\)"))  # fmt: skip
+    _, spotted = theirs.assembled_blocks([block], {0: spots}, {0: {}}, [])
+    assert [text.strip() for text in spotted["rec_texts"]] == ["$5", "$ x $"]
+
+
 def test_a_pipeline_without_models_has_nothing_that_its_steps_use():
     """Its steps are called on PaddleX's own object; were one to need a model, the object would lack it."""
     assert not hasattr(theirs._PIPELINE, "layout_det_model") and not hasattr(theirs._PIPELINE, "vl_rec_model")

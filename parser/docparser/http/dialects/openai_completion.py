@@ -29,6 +29,7 @@ from docparser.contract.chat import (
 )
 from docparser.convert.names import PAGE_BREAK, writable
 from docparser.errors import InternalError, ParserError, RequestTimeout
+from docparser.outline import TITLES, as_printed
 from docparser.parsing.document_pages import Early
 from docparser.parsing.result import EMPTY_ENTRY, PageOutcome, ParseResult
 
@@ -172,8 +173,11 @@ class ChatReading:
 
 
 def _markdown(entry: bytes) -> str:
-    """As ``convert.formats`` writes it."""
-    return writable(json.loads(entry)["markdown"]["text"]).strip()
+    """As ``convert.formats`` writes it, with PaddleX's levels: the document's outline is not known before its end."""
+    page = json.loads(entry)
+    titled = (page.get("prunedResult") or {}).get("parsing_res_list") or ()
+    titles = ((block["block_content"], None) for block in titled if block["block_label"] in TITLES)
+    return writable(as_printed(page["markdown"]["text"], titles)).strip()
 
 
 def event(content: Mapping[str, Any]) -> bytes:

@@ -11,11 +11,17 @@ const load = () => (katex ??= import("./vendor/katex/katex.min.js").then(() => g
 
 export class Formulas {
   #found = [];
+  #exact;
+
+  /** `exact`: of texts as a page says them, which have no formulas, whatever signs are in them. */
+  constructor({ exact = false } = {}) {
+    this.#exact = exact;
+  }
 
   /** `text` with a mark in place of each formula. */
   takeOut(text) {
     const plain = text.replace(/[\ue000\ue001]/g, "");
-    return this.#mark(this.#mark(plain, displayFormulas, true), inlineFormulas, false);
+    return this.#exact ? plain : this.#mark(this.#mark(plain, displayFormulas, true), inlineFormulas, false);
   }
 
   #mark(text, find, display) {

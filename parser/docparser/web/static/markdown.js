@@ -50,6 +50,7 @@ function wordsOf({ kind, text = "", rows }) {
 }
 
 function written(part, formulas, pictures) {
+  if (part.exact) formulas = new Formulas(part);
   switch (part.kind) {
     case "markdown":
       return finished(sanitised(reader.render(formulas.takeOut(part.text))), pictures).childNodes;

@@ -22,7 +22,7 @@ const FORMATTED = new RegExp(
 const OURS = /[\ue000-\ue003]/g; // marks of formulas
 
 /** Yields `{index, kind, ...}` for each block that shows something: `heading` (`level`), `markdown`, `html` of a table,
- * (`head`: how many rows of the first are its head), `chart` (`rows`), `picture` (`path`), `caption`, `list`, `code`, `text`; their words are `text`. */
+ * (`head`: how many rows of the first are its head), `chart` (`rows`), `picture` (`path`), `caption`, `list`, `code`, `text`; their words are `text`, `exact` if these are the file's own. */
 export function* parts({ prunedResult: pruned, markdown, outline, tableHeads = [] }, pictures) {
   const settings = pruned.model_settings ?? {};
   const ignored = settings.markdown_ignore_labels ?? DECORATION;
@@ -35,6 +35,7 @@ export function* parts({ prunedResult: pruned, markdown, outline, tableHeads = [
     const label = block.block_label;
     if (ignored.includes(label) || label === "formula_number") continue;
     let text = content(block, settings);
+    const exact = block.source === "page" && block.agreement === null; // the VLM was not asked, so no sign is a formula's
     if (label in PICTURES) {
       const path = paths.of(block.block_bbox);
       if (path) yield { index, kind: "picture", path };
@@ -45,18 +46,18 @@ export function* parts({ prunedResult: pruned, markdown, outline, tableHeads = [
     if (!text) continue;
     if (label in TITLES && outlined) {
       const level = outlined.get(block.block_id); // none: the document's title, printed again
-      yield { index, kind: level ? "heading" : "text", text, level };
+      yield { index, kind: level ? "heading" : "text", text, level, exact };
     } else if (label in TITLES) {
       const number = ["doc_title", "paragraph_title"].includes(label) && NUMBERED.exec(text)?.[1];
       const byNumber = number ? TITLES.paragraph_title + number.split(".").length - 1 : TITLES[label];
       const said = number && label === "doc_title" ? null : levels.get(key(text)); // a title with a section's number is a section
-      yield { index, kind: "heading", text, level: Math.min(said ?? byNumber, 6) };
+      yield { index, kind: "heading", text, level: Math.min(said ?? byNumber, 6), exact };
     } else if (settings.prompt_label === "document") yield { index, kind: "markdown", text };
     else if ((label === "table" || label === "chart") && BEGINS_TABLE.test(text)) {
-      yield { index, kind: "html", text, head: heads.get(block.block_id) ?? 0, now: (path) => paths.now(path) };
+      yield { index, kind: "html", text, exact, head: heads.get(block.block_id) ?? 0, now: (path) => paths.now(path) };
     }
     else if (label === "chart" && rows(text)) yield { index, kind: "chart", rows: rows(text) };
-    else yield { index, kind: CAPTIONS.includes(label) ? "caption" : { content: "list", algorithm: "code" }[label] ?? "text", text };
+    else yield { index, kind: CAPTIONS.includes(label) ? "caption" : { content: "list", algorithm: "code" }[label] ?? "text", text, exact };
   }
 }
 
