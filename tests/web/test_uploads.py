@@ -368,3 +368,27 @@ def test_a_page_without_any_text_says_so(site, says, file, tmp_path: Path):
     page = site.open()
     page.set_input_files("#files", file())
     expect(page.locator("#notice")).to_contain_text("No text was found on page 1.")
+
+
+def test_pages_are_those_of_the_files_that_are_sent_next_and_are_checked_before(site, file):
+    typed = {
+        " 1，2 ": "1,2", "1、3 – 5": "1,3-5", "１－２ 9-": "1-2,9-", "1-10~,": "1-10~", "": "",
+        "x": None, "0": None, "3-1": None, "1;2": None, "-3": None,
+    }  # fmt: skip
+    page = site.open()
+    read = "async typed => (await import('/ui/ranges.js')).rangesOf(typed)"
+    assert {words: page.evaluate(read, words) for words in typed} == typed
+    page.locator("#options summary").click()
+    page.locator("#pages").fill("1；2")
+    page.locator("#options summary").click()
+    page.set_input_files("#files", file(2))
+    expect(page.locator("#problem .about")).to_have_text("1；2")
+    expect(page.locator("#problem .says")).to_contain_text("Nothing was sent")
+    expect(page.locator("#pages")).to_be_focused()
+    expect(page.locator("#documents li")).to_have_count(0)
+    page.locator("#pages").fill("2，2")
+    for name, said in (("second.pdf", "done, 1 page"), ("both.pdf", "done, 2 pages")):
+        page.set_input_files("#files", file(2, name))
+        expect(page.locator(f"{row(page, name)} .state")).to_have_text(said)
+        expect(page.locator("#pages")).to_have_value("")
+    expect(page.locator("#problem")).to_be_hidden()

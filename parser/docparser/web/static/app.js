@@ -11,6 +11,7 @@ import * as key from "./key.js";
 import * as languages from "./languages.js";
 import * as many from "./many.js";
 import * as news from "./news.js";
+import { rangesOf } from "./ranges.js";
 import { Sidebar } from "./sidebar.js";
 import * as theme from "./theme.js";
 import { Viewer } from "./viewer.js";
@@ -76,11 +77,25 @@ function follow(entry) {
 
 const trouble = (error) => problems.add(failure(error));
 
-/** Sends files. The first is shown if nothing is; nobody is taken away from what they read. */
-function take(files, pageRanges = by("pages").value.trim()) {
+/** Sends the files that were chosen, and of each the pages that the form names: of these files alone. */
+function take(files) {
   problems.clear();
+  if (!files.length) return;
+  const pages = by("pages");
+  const ranges = rangesOf(pages.value);
+  if (ranges === null) {
+    problems.add({ about: pages.value, says: ["options.pages.wrong"], quiet: true });
+    by("options").open = true;
+    pages.focus();
+    return;
+  }
+  pages.value = "";
+  send(files, ranges);
+}
+
+/** The first is shown if nothing is; nobody is taken away from what they read. */
+function send(files, pageRanges) {
   key.wanted();
-  if (!files.length) return null;
   const [first] = documents.add(files, {
     pageRanges,
     options: {
@@ -92,7 +107,10 @@ function take(files, pageRanges = by("pages").value.trim()) {
 }
 
 /** Sends a picture of one page. The range of pages that stands in the form was meant for a document. */
-const takePage = (file) => take([file], "");
+function takePage(file) {
+  problems.clear();
+  return send([file], "");
+}
 
 by("files").onchange = (event) => {
   take([...event.target.files]);
