@@ -165,6 +165,7 @@ function onClick(id, act) {
 onClick("cancel", (entries) => actions.cancel(entries));
 onClick("retry", (entries) => actions.again(entries));
 onClick("remove", async (entries) => {
+  if (!(await many.agreed(1))) return;
   await actions.remove(entries);
   (viewer.entry ? by("viewer") : by("files")).focus(); // the button may be gone
 });
