@@ -392,3 +392,17 @@ def test_pages_are_those_of_the_files_that_are_sent_next_and_are_checked_before(
         expect(page.locator(f"{row(page, name)} .state")).to_have_text(said)
         expect(page.locator("#pages")).to_have_value("")
     expect(page.locator("#problem")).to_be_hidden()
+
+
+def test_a_file_above_the_limit_is_refused_before_it_is_sent(site, file):
+    page = site.open()
+    expect(page.locator("#limits")).to_be_visible()
+    sent: list[Route] = []
+    page.route(SUBMIT, lambda route: sent.append(route))
+    # A file that only says how large it is: none of 256 MiB is made for this.
+    page.evaluate("Object.defineProperty(File.prototype, 'size', { get: () => 257 * 2 ** 20 })")
+    page.set_input_files("#files", file())
+    expect(page.locator("#problem")).to_contain_text("wells.pdf This is more than the service allows.")
+    expect(page.locator("#documents li")).to_have_count(0)
+    expect(page.locator("#viewer")).to_be_hidden()
+    assert not sent

@@ -208,6 +208,7 @@ async function begin() {
   try {
     const [limits] = await Promise.all([welcome.connect(takePage, trouble), documents.fetch()]);
     viewer.keep(limits.jobKeepHours);
+    documents.largest = limits.bodyMib * 2 ** 20;
   } catch (error) {
     begun = api.refuses(error); // a service that is away is asked again
     if (begun) trouble(error);

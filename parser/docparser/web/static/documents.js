@@ -77,6 +77,11 @@ export class Documents extends EventTarget {
     return added;
   }
 
+  /** Larger files are refused before they are sent. */
+  set largest(bytes) {
+    this.#sending.largest = bytes;
+  }
+
   /** Ends the sending of documents, which leave the list. */
   unsend(documents) {
     this.#sending.end(documents);
