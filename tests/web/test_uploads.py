@@ -169,12 +169,16 @@ def test_what_cannot_be_read_in_a_folder_costs_none_of_its_other_files(site):
 def test_the_list_of_a_key_is_there_on_another_machine(keyed, browser, file):
     site, parser = keyed
     page = enter(site)
-    page.set_input_files("#files", file(1, "mine.pdf"))
+    page.set_input_files("#files", file(2, "mine.pdf"))
     expect(page.locator(".row[aria-current] .prose")).to_contain_text("page 1")
     other = enter(site)  # a context of its own, which stores nothing of the first
     expect(other.locator("#name")).to_have_text("mine.pdf")
     expect(other.locator(".row[aria-current] .prose")).to_contain_text("page 1")
     assert not other.evaluate("localStorage['docparser.jobs']"), "the key is forgotten with its tab, and so is its list"
+    other.locator('#strip [data-page="2"]').click()
+    site.reload(other)
+    expect(other.locator("#name")).to_have_text("mine.pdf")
+    expect(other.locator("#pagename")).to_have_text("Page 2")
     assert site.foreign == [] and [words for words in site.troubles if "401" not in words] == []
 
 

@@ -12,6 +12,7 @@ import * as languages from "./languages.js";
 import * as many from "./many.js";
 import * as news from "./news.js";
 import { rangesOf } from "./ranges.js";
+import { Remembered } from "./remembered.js";
 import { Sidebar } from "./sidebar.js";
 import * as theme from "./theme.js";
 import { Viewer } from "./viewer.js";
@@ -31,14 +32,26 @@ const problems = new Problems(by("problem"));
 const actions = new Actions(documents, (one) => problems.add(one));
 let held = null; // what is said of files that wait
 
+// What this tab read when it was left, `JOB PAGE`: it is read on, as soon as it is known, unless something else is chosen.
+const left = new Remembered("read", "sessionStorage");
+let [job, page] = left.get().split(" ");
+addEventListener("pagehide", () => {
+  const id = viewer.entry?.id;
+  if (id) left.set(`${id} ${id === job ? page : viewer.number}`);
+});
+
 documents.addEventListener("change", ({ detail: entry }) => {
   tellHeld();
   if (entry) {
     news.follow(entry);
     sidebar.update(entry);
     if (entry === viewer.entry) follow(entry);
-  } else if (viewer.entry && !documents.list.includes(viewer.entry)) choose(documents.list[0] ?? null);
-  else if (!viewer.entry && documents.list.length && !documents.unsent) choose(documents.list[0]);
+    return;
+  }
+  const before = documents.list.find(({ id }) => id === job);
+  if (viewer.entry && !documents.list.includes(viewer.entry)) choose(documents.list[0] ?? null);
+  else if (before && viewer.entry !== before) show(before);
+  else if (!viewer.entry && documents.list.length && !documents.unsent) show(documents.list[0]);
   else refresh();
 });
 documents.addEventListener("trouble", ({ detail }) => trouble(detail));
@@ -64,6 +77,11 @@ function tellHeld() {
 }
 
 function choose(entry) {
+  job = "";
+  show(entry);
+}
+
+function show(entry) {
   viewer.open(entry);
   documents.read(entry);
   refresh();
@@ -73,6 +91,9 @@ function choose(entry) {
 function follow(entry) {
   if (document.visibilityState === "visible") documents.read(entry);
   viewer.update();
+  if (entry.id !== job || !entry.pages.has(Number(page))) return;
+  job = "";
+  viewer.go(Number(page));
 }
 
 const trouble = (error) => problems.add(failure(error));
