@@ -71,7 +71,7 @@ export class Documents extends EventTarget {
       const idempotencyKey = crypto.randomUUID?.() ?? `${Date.now()}-${Math.random()}`;
       document.upload = { state: "waiting", share: 0, error: null, settings: { ...settings, idempotencyKey } };
     }
-    this.list = [...added.toReversed(), ...this.list];
+    this.list = [...[...added].reverse(), ...this.list];
     this.#changed();
     this.#sending.add(added);
     return added;
