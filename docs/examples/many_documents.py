@@ -5,7 +5,8 @@
     pip install httpx
     python many_documents.py scans/ parsed/ --url http://127.0.0.1:8080
 
-Writes parsed/NAME.md for each file of scans/. The exit status is 0 if every page of every document was read.
+Writes parsed/NAME.md for each file of scans/ that has the ending of a document and is not hidden. The exit status is 0
+if every page of every document was read.
 
 - Bounded: at most --at-once documents are with the service.
 - Idempotent: the same file gets the same job, also in a second call; what is written is not asked for again.
@@ -39,9 +40,10 @@ import httpx
 
 JOBS = "/api/v2/ocr/jobs"
 COME_AGAIN = {429, 502, 503, 504, 507}
-PATIENCE_S = 3600.0  # for a service that is away
+PATIENCE_S = 3600.0  # for a service that is away, or takes nothing
 LOOK_S, LOOK_ALTHOUGH_TOLD_S = 2.0, 60.0
 MOST_IDS = 100  # of one request
+ENDINGS = "pdf png jpg jpeg jpe jfif tif tiff bmp webp gif jp2 j2k jpx avif ppm pgm pbm pnm".split()
 
 
 class Refused(Exception):
@@ -49,7 +51,7 @@ class Refused(Exception):
 
 
 class Away(Exception):
-    """The service was away for PATIENCE_S."""
+    """The service was away for PATIENCE_S, or asks to wait for longer: a used-up quota may say 31 days."""
 
 
 class Jobs:
@@ -123,7 +125,7 @@ class Jobs:
                 trouble = f"{answer.status_code} {answer.text}"
             except httpx.TransportError as error:
                 trouble = repr(error)
-            if time.monotonic() > deadline:
+            if time.monotonic() + pause > deadline:
                 raise Away(trouble)
             await asyncio.sleep(pause * random.uniform(1, 1.5))  # not all at the same moment
             pause = min(2 * pause, 60)
@@ -194,7 +196,8 @@ async def main() -> int:
     callback_url = words.callback_url or (f"http://127.0.0.1:{words.listen}" if words.listen else None)
     key = os.environ.get("PARSER_API_KEY")
     headers = {"Authorization": f"Bearer {key}"} if key else {}
-    documents = sorted(path for path in words.folder.rglob("*") if path.is_file())
+    files = sorted(path for path in words.folder.rglob("*") if path.is_file() and not path.name.startswith("."))
+    documents = [path for path in files if path.suffix.lower()[1:] in ENDINGS]
     targets = {path: words.out / path.relative_to(words.folder).with_name(path.name + ".md") for path in documents}
     left = {path: target for path, target in targets.items() if not target.exists()}
     async with httpx.AsyncClient(base_url=words.url, headers=headers, timeout=120) as client:
@@ -210,8 +213,9 @@ async def main() -> int:
                 whole = sum([await task for task in reading])
                 looking.cancel()
         except* Away as away:
-            print(f"the service is away: {away.exceptions[0]}; call again later")
-    print(f"{len(documents)} documents: {len(documents) - len(left)} there before, {whole} parsed")
+            print(f"the service takes nothing: {away.exceptions[0]}; call again later")
+    before = len(documents) - len(left)
+    print(f"{len(documents)} documents: {before} there before, {whole} parsed; {len(files)} files in all")
     return int(whole < len(left))
 
 

@@ -15,7 +15,8 @@ import { setTimeout as sleep } from "node:timers/promises";
 
 const JOBS = "/api/v2/ocr/jobs";
 const COME_AGAIN = new Set([429, 502, 503, 504, 507]);
-const PATIENCE_MS = 3600_000; // for a service that is away
+const PATIENCE_MS = 3600_000; // for a service that is away, or takes nothing
+const DOCUMENT = /\.(pdf|png|jpe?g|jpe|jfif|tiff?|bmp|webp|gif|jp2|j2k|jpx|avif|p[pgbn]m)$/i;
 const AT_ONCE = 50; // one request asks for 100 jobs at most
 const { PARSER_API_KEY: key, CALLBACK_SECRET: secret, LISTEN: port } = process.env;
 const [folder, out, url = "http://127.0.0.1:8080"] = process.argv.slice(2);
@@ -31,7 +32,7 @@ interface Job {
 /** The service will not take this document, however often it is sent. */
 class Refused extends Error {}
 
-/** Send until there is an answer that stays. Throws Refused if it is an error, and an Error if the service is away. */
+/** Send until there is an answer that stays. Throws Refused if it is an error, and an Error if none is. */
 async function ask(method: string, path: string, body?: FormData, more: Record<string, string> = {}): Promise<Response> {
   const headers = key ? { ...more, Authorization: `Bearer ${key}` } : more;
   const deadline = Date.now() + PATIENCE_MS;
@@ -44,7 +45,8 @@ async function ask(method: string, path: string, body?: FormData, more: Record<s
       if (!COME_AGAIN.has(answer.status)) throw new Refused(trouble);
       pause = Number(answer.headers.get("Retry-After")) || pause;
     }
-    if (Date.now() > deadline) throw new Error(`the service is away: ${trouble}; call again later`);
+    const again = Date.now() + 1000 * pause; // in 31 days, if a quota is used up
+    if (again > deadline) throw new Error(`the service takes nothing: ${trouble}; call again later`);
     await sleep(1000 * pause * (1 + Math.random() / 2)); // not all at the same moment
   }
 }
@@ -147,7 +149,9 @@ function listen(port: string, secret: string): void {
 }
 
 const entries = await readdir(folder, { recursive: true, withFileTypes: true });
-const documents = entries.filter((entry) => entry.isFile()).map((entry) => join(entry.parentPath, entry.name)).sort();
+const files = entries.filter((entry) => entry.isFile() && !entry.name.startsWith("."));
+const found = files.filter(({ name }) => DOCUMENT.test(name));
+const documents = found.map((entry) => join(entry.parentPath, entry.name)).sort();
 const targets = documents.map((document): [string, string] => [document, join(out, `${relative(folder, document)}.md`)]);
 const written = await Promise.all(targets.map(([, target]) => access(target).then(() => true, () => false)));
 const queue = targets.filter((_, index) => !written[index]);
@@ -161,5 +165,6 @@ async function work(): Promise<void> {
 let working = true;
 const workers = Promise.all(Array.from({ length: AT_ONCE }, work)).finally(() => ((working = false), news()));
 await Promise.all([workers, look(() => working)]);
-console.log(`${documents.length} documents: ${documents.length - left} there before, ${parsed} parsed`);
+const before = documents.length - left;
+console.log(`${documents.length} documents: ${before} there before, ${parsed} parsed; ${files.length} files in all`);
 process.exitCode = Number(parsed < left);

@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import itertools
+import re
 import runpy
 import shutil
 import socket
@@ -62,6 +63,24 @@ class Hurdles(SimulatedServer):
         return Handler
 
 
+class UsedUp(SimulatedServer):
+    """A parser that says how long a key's quota of the month is used up."""
+
+    def handler(self) -> type[JsonHandler]:
+        class Handler(JsonHandler):
+            def do_POST(self) -> None:
+                self.rfile.read(int(self.headers.get("Content-Length", 0)))
+                self.text(429, "no pages left", Retry_After=str(31 * 24 * 3600))
+
+        return Handler
+
+
+@pytest.fixture(scope="module")
+def used_up() -> Iterator[str]:
+    with contextlib.closing(UsedUp()) as server:
+        yield f"http://127.0.0.1:{server.port}"
+
+
 @pytest.fixture(scope="module")
 def url(guarded_url: str) -> Iterator[str]:
     with Hurdles(guarded_url) as hurdles:
@@ -70,13 +89,14 @@ def url(guarded_url: str) -> Iterator[str]:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """Six documents, two of them alike, and one that is none."""
+    """Six documents, two of them alike, one that cannot be read, and what systems leave in folders."""
     scans = tmp_path / "scans"
     (scans / "2024").mkdir(parents=True)
     for name in ("report.png", "2024/report.png", "2024/letter.png", "handbook.pdf", "发票 1.png"):
         source = ROOT / "tests/data" / (Path(name).name if name.isascii() else "invoice.png")
         shutil.copy(source, scans / name)
-    (scans / "broken.pdf").write_bytes(b"%PDF-1.7\nnothing")
+    for name in ("broken.pdf", "._report.png", ".DS_Store", "2024/Thumbs.db"):
+        (scans / name).write_bytes(b"%PDF-1.7\nnothing")
     return scans
 
 
@@ -90,14 +110,15 @@ def jobs(url: str) -> set[str]:
                 return {job["jobId"] for job in answer.json()["data"]["jobs"]}
 
 
-def check(command: list[str], url: str, extra: dict[str, str], cwd: Path) -> None:
-    """Run an example twice: the second call asks for nothing that the first one wrote."""
+def check(command: list[str], url: str, used_up: str, extra: dict[str, str], cwd: Path) -> None:
+    """Run an example twice: the second call asks for nothing that the first one wrote. With a used-up quota it ends."""
     before = jobs(url)
     env = {**without_proxies(), "PARSER_API_KEY": KEY, **extra}
     for there in (0, 5):
         done = subprocess.run(command, cwd=cwd, env=env, capture_output=True, text=True, timeout=120, check=False)
         *lines, last = done.stdout.splitlines()
-        assert last == f"6 documents: {there} there before, {5 - there} parsed", done.stdout + done.stderr
+        said = f"6 documents: {there} there before, {5 - there} parsed; 7 files in all"
+        assert last == said, done.stdout + done.stderr
         assert done.returncode == 1 and sum("broken.pdf: " in line for line in lines) == 1, done.stderr
         assert len(jobs(url) - before) == 6
     out = cwd / "parsed"
@@ -106,25 +127,36 @@ def check(command: list[str], url: str, extra: dict[str, str], cwd: Path) -> Non
         f"{name}.md" for name in ("report.png", "2024/report.png", "2024/letter.png", "handbook.pdf", "发票 1.png")
     )
     assert "page 3" in (out / "handbook.pdf.md").read_text()
+    later = [{url: used_up, "parsed": "later"}.get(word, word) for word in command]
+    done = subprocess.run(later, cwd=cwd, env=env, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 1 and "the service takes nothing: 429 no pages left" in done.stdout + done.stderr
 
 
 @pytest.mark.parametrize("told", [False, True])
-def test_python(url: str, callback_port: int, folder: Path, tmp_path: Path, told: bool):
+def test_python(url: str, used_up: str, callback_port: int, folder: Path, tmp_path: Path, told: bool):
     words = ["--listen", str(callback_port)] if told else []
     command = [sys.executable, str(EXAMPLES / "many_documents.py"), str(folder), "parsed", "--url", url, *words]
-    check(command, url, {"CALLBACK_SECRET": SECRET} if told else {}, tmp_path)
+    check(command, url, used_up, {"CALLBACK_SECRET": SECRET} if told else {}, tmp_path)
 
 
 @pytest.mark.long
 @needs("nodejs", "npm")
-def test_typescript(url: str, callback_port: int, folder: Path, installed: Path, tmp_path: Path):
+def test_typescript(url: str, used_up: str, callback_port: int, folder: Path, installed: Path, tmp_path: Path):
     shutil.copy(EXAMPLES / "many_documents.ts", installed)
     options = ["--strict", "--target", "es2022", "--module", "nodenext", "--types", "node"]
     subprocess.run(
         ["node", "node_modules/typescript/bin/tsc", *options, "many_documents.ts"], cwd=installed, check=True
     )
     command = ["node", str(installed / "many_documents.js"), str(folder), "parsed", url]
-    check(command, url, {"CALLBACK_SECRET": SECRET, "LISTEN": str(callback_port)}, tmp_path)
+    check(command, url, used_up, {"CALLBACK_SECRET": SECRET, "LISTEN": str(callback_port)}, tmp_path)
+
+
+def test_files_with_an_ending_of_any_format_are_documents():
+    suffixes = runpy.run_path(str(ROOT / "common/file_types.py"))["SUFFIXES"]
+    endings = runpy.run_path(str(EXAMPLES / "many_documents.py"))["ENDINGS"]
+    assert [f".{ending}" for ending in endings] == list(suffixes)
+    [pattern] = re.findall(r"DOCUMENT = /(.*)/i;", (EXAMPLES / "many_documents.ts").read_text())
+    assert all(re.search(pattern, suffix) for suffix in suffixes)
 
 
 class Slow:

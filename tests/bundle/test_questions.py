@@ -38,6 +38,7 @@ IN_THE_LINE = {
     "telemetry": r"no telemetry",
     "Who else": r"other keys get 404",
     "list and delete": r"purge=true",
+    "Which browsers": r"Chrome or Edge from 109.*Firefox from 115",
 }
 
 

@@ -83,6 +83,7 @@ def test_axe_finds_nothing(site, service, vlm, says, file, tmp_path, look):
         check(page, "busy with many pages", dark=True)
         page.locator("#cancel").click()
         page.locator("#remove").click()
+        page.locator("#removeyes").click()
         expect(page.locator("#viewer")).to_be_hidden()
     page.set_input_files("#files", file(3))
     expect(page.locator(".row[aria-current] .prose table")).to_be_attached()

@@ -118,6 +118,7 @@ def test_tabs_share_their_documents(site, file, tmp_path):
     expect(second.locator("#documents li")).to_have_count(4)
     expect(second.locator("#documents progress:visible")).to_have_count(0)
     second.locator("#remove").click()
+    second.locator("#removeyes").click()
     expect(first.locator("#documents li")).to_have_count(3)
     assert len(json.loads(first.evaluate("localStorage['docparser.jobs']"))) == 3
 

@@ -332,9 +332,31 @@ def test_download_reload_and_remove(site, file):
     site.reload(page)
     expect(page.locator(".row[aria-current] .prose table")).to_be_visible()
     page.locator("#remove").click()
+    expect(page.locator("#removetext")).to_have_text("1 document and its results will be deleted.")
+    page.keyboard.press("Escape")
+    expect(page.locator("#remove")).to_be_focused()
+    page.keyboard.press("Enter")
+    page.locator("#removeyes").click()
     expect(page.locator("#viewer")).to_be_hidden()
     expect(page.locator("#files")).to_be_focused()
     expect(page.locator("#documents li")).to_have_count(0)
+
+
+def test_what_was_read_is_read_on_after_a_reload_and_after_back(site, file):
+    page = site.open()
+    page.set_input_files("#files", [file(3, "read.pdf"), file(1, "newest.pdf")])
+    expect(page.locator('li[data-stage="done"]')).to_have_count(2)
+    page.locator('#strip [data-page="3"]').click()
+    site.reload(page)
+    expect(page.locator("#pagename")).to_have_text("Page 3")
+    expect(page.locator("#name")).to_have_text("read.pdf")
+    page.locator('a[href="docs"]').click()
+    page.go_back()
+    expect(page.locator("#pagename")).to_have_text("Page 3")
+    expect(page.locator('.row[data-page="3"]')).to_be_in_viewport()
+    page.locator("#documents .open").first.click()
+    expect(page.locator("#name")).to_have_text("newest.pdf")
+    expect(page.locator("#pagename")).to_have_text("Page 1")
 
 
 def test_what_is_no_document_is_said(site, tmp_path):

@@ -169,12 +169,16 @@ def test_what_cannot_be_read_in_a_folder_costs_none_of_its_other_files(site):
 def test_the_list_of_a_key_is_there_on_another_machine(keyed, browser, file):
     site, parser = keyed
     page = enter(site)
-    page.set_input_files("#files", file(1, "mine.pdf"))
+    page.set_input_files("#files", file(2, "mine.pdf"))
     expect(page.locator(".row[aria-current] .prose")).to_contain_text("page 1")
     other = enter(site)  # a context of its own, which stores nothing of the first
     expect(other.locator("#name")).to_have_text("mine.pdf")
     expect(other.locator(".row[aria-current] .prose")).to_contain_text("page 1")
     assert not other.evaluate("localStorage['docparser.jobs']"), "the key is forgotten with its tab, and so is its list"
+    other.locator('#strip [data-page="2"]').click()
+    site.reload(other)
+    expect(other.locator("#name")).to_have_text("mine.pdf")
+    expect(other.locator("#pagename")).to_have_text("Page 2")
     assert site.foreign == [] and [words for words in site.troubles if "401" not in words] == []
 
 
@@ -368,3 +372,41 @@ def test_a_page_without_any_text_says_so(site, says, file, tmp_path: Path):
     page = site.open()
     page.set_input_files("#files", file())
     expect(page.locator("#notice")).to_contain_text("No text was found on page 1.")
+
+
+def test_pages_are_those_of_the_files_that_are_sent_next_and_are_checked_before(site, file):
+    typed = {
+        " 1，2 ": "1,2", "1、3 – 5": "1,3-5", "１－２ 9-": "1-2,9-", "1-10~,": "1-10~", "": "",
+        "x": None, "0": None, "3-1": None, "1;2": None, "-3": None,
+    }  # fmt: skip
+    page = site.open()
+    read = "async typed => (await import('/ui/ranges.js')).rangesOf(typed)"
+    assert {words: page.evaluate(read, words) for words in typed} == typed
+    page.locator("#options summary").click()
+    page.locator("#pages").fill("1；2")
+    page.locator("#options summary").click()
+    page.set_input_files("#files", file(2))
+    expect(page.locator("#problem .about")).to_have_text("1；2")
+    expect(page.locator("#problem .says")).to_contain_text("Nothing was sent")
+    expect(page.locator("#pages")).to_be_focused()
+    expect(page.locator("#documents li")).to_have_count(0)
+    page.locator("#pages").fill("2，2")
+    for name, said in (("second.pdf", "done, 1 page"), ("both.pdf", "done, 2 pages")):
+        page.set_input_files("#files", file(2, name))
+        expect(page.locator(f"{row(page, name)} .state")).to_have_text(said)
+        expect(page.locator("#pages")).to_have_value("")
+    expect(page.locator("#problem")).to_be_hidden()
+
+
+def test_a_file_above_the_limit_is_refused_before_it_is_sent(site, file):
+    page = site.open()
+    expect(page.locator("#limits")).to_be_visible()
+    sent: list[Route] = []
+    page.route(SUBMIT, lambda route: sent.append(route))
+    # A file that only says how large it is: none of 256 MiB is made for this.
+    page.evaluate("Object.defineProperty(File.prototype, 'size', { get: () => 257 * 2 ** 20 })")
+    page.set_input_files("#files", file())
+    expect(page.locator("#problem")).to_contain_text("wells.pdf This is more than the service allows.")
+    expect(page.locator("#documents li")).to_have_count(0)
+    expect(page.locator("#viewer")).to_be_hidden()
+    assert not sent

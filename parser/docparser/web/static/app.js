@@ -11,6 +11,8 @@ import * as key from "./key.js";
 import * as languages from "./languages.js";
 import * as many from "./many.js";
 import * as news from "./news.js";
+import { rangesOf } from "./ranges.js";
+import { Remembered } from "./remembered.js";
 import { Sidebar } from "./sidebar.js";
 import * as theme from "./theme.js";
 import { Viewer } from "./viewer.js";
@@ -30,14 +32,26 @@ const problems = new Problems(by("problem"));
 const actions = new Actions(documents, (one) => problems.add(one));
 let held = null; // what is said of files that wait
 
+// What this tab read when it was left, `JOB PAGE`: it is read on, as soon as it is known, unless something else is chosen.
+const left = new Remembered("read", "sessionStorage");
+let [job, page] = left.get().split(" ");
+addEventListener("pagehide", () => {
+  const id = viewer.entry?.id;
+  if (id) left.set(`${id} ${id === job ? page : viewer.number}`);
+});
+
 documents.addEventListener("change", ({ detail: entry }) => {
   tellHeld();
   if (entry) {
     news.follow(entry);
     sidebar.update(entry);
     if (entry === viewer.entry) follow(entry);
-  } else if (viewer.entry && !documents.list.includes(viewer.entry)) choose(documents.list[0] ?? null);
-  else if (!viewer.entry && documents.list.length && !documents.unsent) choose(documents.list[0]);
+    return;
+  }
+  const before = documents.list.find(({ id }) => id === job);
+  if (viewer.entry && !documents.list.includes(viewer.entry)) choose(documents.list[0] ?? null);
+  else if (before && viewer.entry !== before) show(before);
+  else if (!viewer.entry && documents.list.length && !documents.unsent) show(documents.list[0]);
   else refresh();
 });
 documents.addEventListener("trouble", ({ detail }) => trouble(detail));
@@ -63,6 +77,11 @@ function tellHeld() {
 }
 
 function choose(entry) {
+  job = "";
+  show(entry);
+}
+
+function show(entry) {
   viewer.open(entry);
   documents.read(entry);
   refresh();
@@ -72,15 +91,32 @@ function choose(entry) {
 function follow(entry) {
   if (document.visibilityState === "visible") documents.read(entry);
   viewer.update();
+  if (entry.id !== job || !entry.pages.has(Number(page))) return;
+  job = "";
+  viewer.go(Number(page));
 }
 
 const trouble = (error) => problems.add(failure(error));
 
-/** Sends files. The first is shown if nothing is; nobody is taken away from what they read. */
-function take(files, pageRanges = by("pages").value.trim()) {
+/** Sends the files that were chosen, and of each the pages that the form names: of these files alone. */
+function take(files) {
   problems.clear();
+  if (!files.length) return;
+  const pages = by("pages");
+  const ranges = rangesOf(pages.value);
+  if (ranges === null) {
+    problems.add({ about: pages.value, says: ["options.pages.wrong"], quiet: true });
+    by("options").open = true;
+    pages.focus();
+    return;
+  }
+  pages.value = "";
+  send(files, ranges);
+}
+
+/** The first is shown if nothing is; nobody is taken away from what they read. */
+function send(files, pageRanges) {
   key.wanted();
-  if (!files.length) return null;
   const [first] = documents.add(files, {
     pageRanges,
     options: {
@@ -92,7 +128,10 @@ function take(files, pageRanges = by("pages").value.trim()) {
 }
 
 /** Sends a picture of one page. The range of pages that stands in the form was meant for a document. */
-const takePage = (file) => take([file], "");
+function takePage(file) {
+  problems.clear();
+  return send([file], "");
+}
 
 by("files").onchange = (event) => {
   take([...event.target.files]);
@@ -147,6 +186,7 @@ function onClick(id, act) {
 onClick("cancel", (entries) => actions.cancel(entries));
 onClick("retry", (entries) => actions.again(entries));
 onClick("remove", async (entries) => {
+  if (!(await many.agreed(1))) return;
   await actions.remove(entries);
   (viewer.entry ? by("viewer") : by("files")).focus(); // the button may be gone
 });
@@ -189,6 +229,7 @@ async function begin() {
   try {
     const [limits] = await Promise.all([welcome.connect(takePage, trouble), documents.fetch()]);
     viewer.keep(limits.jobKeepHours);
+    documents.largest = limits.bodyMib * 2 ** 20;
   } catch (error) {
     begun = api.refuses(error); // a service that is away is asked again
     if (begun) trouble(error);

@@ -71,10 +71,15 @@ export class Documents extends EventTarget {
       const idempotencyKey = crypto.randomUUID?.() ?? `${Date.now()}-${Math.random()}`;
       document.upload = { state: "waiting", share: 0, error: null, settings: { ...settings, idempotencyKey } };
     }
-    this.list = [...added.toReversed(), ...this.list];
+    this.list = [...[...added].reverse(), ...this.list];
     this.#changed();
     this.#sending.add(added);
     return added;
+  }
+
+  /** Larger files are refused before they are sent. */
+  set largest(bytes) {
+    this.#sending.largest = bytes;
   }
 
   /** Ends the sending of documents, which leave the list. */

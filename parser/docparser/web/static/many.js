@@ -34,7 +34,7 @@ export function connect(sidebar, actions) {
 }
 
 /** Asks whether so many documents are to be removed. */
-async function agreed(count) {
+export async function agreed(count) {
   const dialog = by("removedialog");
   say(by("removetext"), "remove.many", { count });
   dialog.returnValue = "";

@@ -21,6 +21,7 @@ export class Sending {
   #trouble = null; // why the last file was not taken, until one is
   #failures = 0; // since then
   #on;
+  largest = Infinity; // bytes of a file that the service takes
 
   /** `on.change(document)` hears how far a file is, `on.sent(document, id)` the job that it has become, and
    * `on.refused(document, error)` that it never will be one. */
@@ -71,6 +72,8 @@ export class Sending {
     this.#sending.add(document);
     this.#on.change(document);
     try {
+      await null; // who adds files has them before one is refused
+      if (file.size > this.largest) throw new api.ApiError(413);
       const id = await api.submit(file, upload.settings, sent, signal);
       if (!this.#pausing) {
         this.#trouble = null;

@@ -16,8 +16,8 @@ const KINDS = {
 };
 const ORDERS = {
   newest: (entries) => entries,
-  oldest: (entries) => entries.toReversed(),
-  name: (entries) => entries.toSorted((one, other) => BY_NAME.compare(one.name, other.name)),
+  oldest: (entries) => [...entries].reverse(),
+  name: (entries) => [...entries].sort((one, other) => BY_NAME.compare(one.name, other.name)),
 };
 
 const pathOf = ({ folder, name }) => (folder ? `${folder}/${name}` : name);

@@ -49,6 +49,10 @@ export class Viewer {
     return this.#entry;
   }
 
+  get number() {
+    return this.#number;
+  }
+
   /** The service keeps documents for `hours` after they are done. */
   keep(hours) {
     this.#keptHours = hours;

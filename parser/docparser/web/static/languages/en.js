@@ -24,6 +24,7 @@ export default {
   options: "Options",
   "options.pages": "Pages",
   "options.pages.hint": "all, or 1-3,8",
+  "options.pages.wrong": "Nothing was sent: these are no pages. Write them like 1-3,8.",
   "options.join": "Join tables and headings across pages",
   "options.charts": "Read charts as tables",
 

@@ -24,6 +24,7 @@ export default {
   options: "选项",
   "options.pages": "页码",
   "options.pages.hint": "全部，或 1-3,8",
+  "options.pages.wrong": "文件未发送：页码无法识别。请写成 1-3,8 的形式。",
   "options.join": "合并跨页的表格与标题",
   "options.charts": "将图表识别为表格",
 
