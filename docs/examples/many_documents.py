@@ -30,6 +30,7 @@ import hmac
 import http.server
 import os
 import random
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -66,11 +67,12 @@ class Jobs:
     async def submit(self, document: Path) -> str:
         """The id of the document's job. The same file gets the job that it got before."""
         content = await asyncio.to_thread(document.read_bytes)
-        digest = hashlib.sha256(f"{document.absolute()} {self._callback_url}\n".encode() + content).hexdigest()
+        digest = hashlib.sha256(os.fsencode(f"{document.absolute()} {self._callback_url}\n") + content).hexdigest()
         fields = {"model": "PaddleOCR-VL"}
         if self._callback_url:
             fields["callbackUrl"] = self._callback_url
-        files = {"file": (document.name, content)}
+        name = document.name.encode("utf-8", "replace").decode()  # Linux has names that are no text
+        files = {"file": (name, content)}
         answer = await self._ask("POST", JOBS, data=fields, files=files, headers={"Idempotency-Key": digest})
         return answer.json()["data"]["jobId"]
 
@@ -150,13 +152,13 @@ async def parse(jobs: Jobs, places: asyncio.Semaphore, document: Path, target: P
             if lost := job["docparser"]["pages"]["failed"]:
                 raise Refused(f"{lost} pages could not be read")
             text = await jobs.markdown(job_id)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            part = target.with_name(f".{job_id}.part")
+            part.write_bytes(text)
+            part.replace(target)
         except (Refused, OSError) as error:
             print(f"{document}: {error}", flush=True)
             return False
-    target.parent.mkdir(parents=True, exist_ok=True)
-    part = target.with_name(target.name + ".part")
-    part.write_bytes(text)
-    part.replace(target)
     print(f"{document}: {target}", flush=True)
     return True
 
@@ -193,6 +195,7 @@ async def main() -> int:
     parser.add_argument("--listen", type=int, metavar="PORT", help="hear callbacks on this port")
     parser.add_argument("--callback-url", help="this program as the service reaches it (http://127.0.0.1:PORT)")
     words = parser.parse_args()
+    sys.stdout.reconfigure(errors="backslashreplace")  # names of files that are no text
     callback_url = words.callback_url or (f"http://127.0.0.1:{words.listen}" if words.listen else None)
     key = os.environ.get("PARSER_API_KEY")
     headers = {"Authorization": f"Bearer {key}"} if key else {}

@@ -32,7 +32,10 @@ interface Job {
 /** The service will not take this document, however often it is sent. */
 class Refused extends Error {}
 
-/** Send until there is an answer that stays. Throws Refused if it is an error, and an Error if none is. */
+/** The service takes nothing, so the whole call ends. */
+class Away extends Error {}
+
+/** Send until there is an answer that stays. Throws Refused if it is an error, and Away if none is. */
 async function ask(method: string, path: string, body?: FormData, more: Record<string, string> = {}): Promise<Response> {
   const headers = key ? { ...more, Authorization: `Bearer ${key}` } : more;
   const deadline = Date.now() + PATIENCE_MS;
@@ -46,7 +49,7 @@ async function ask(method: string, path: string, body?: FormData, more: Record<s
       pause = Number(answer.headers.get("Retry-After")) || pause;
     }
     const again = Date.now() + 1000 * pause; // in 31 days, if a quota is used up
-    if (again > deadline) throw new Error(`the service takes nothing: ${trouble}; call again later`);
+    if (again > deadline) throw new Away(`the service takes nothing: ${trouble}; call again later`);
     await sleep(1000 * pause * (1 + Math.random() / 2)); // not all at the same moment
   }
 }
@@ -119,11 +122,12 @@ async function parse(document: string, target: string): Promise<boolean> {
     if (job.docparser.pages.failed) throw new Refused(`${job.docparser.pages.failed} pages could not be read`);
     const answer = await ask("GET", `${JOBS}/${id}/result?format=md`);
     await mkdir(dirname(target), { recursive: true });
-    await writeFile(`${target}.part`, Buffer.from(await answer.arrayBuffer()));
-    await rename(`${target}.part`, target);
+    const part = join(dirname(target), `.${id}.part`);
+    await writeFile(part, Buffer.from(await answer.arrayBuffer()));
+    await rename(part, target);
   } catch (error) {
-    if (!(error instanceof Refused)) throw error;
-    console.log(`${document}: ${error.message}`);
+    if (error instanceof Away) throw error;
+    console.log(`${document}: ${(error as Error).message}`); // refused, or a file that cannot be read or written
     return false;
   }
   console.log(`${document}: ${target}`);
