@@ -28,6 +28,7 @@ import base64
 import hashlib
 import hmac
 import http.server
+import io
 import os
 import random
 import sys
@@ -195,7 +196,8 @@ async def main() -> int:
     parser.add_argument("--listen", type=int, metavar="PORT", help="hear callbacks on this port")
     parser.add_argument("--callback-url", help="this program as the service reaches it (http://127.0.0.1:PORT)")
     words = parser.parse_args()
-    sys.stdout.reconfigure(errors="backslashreplace")  # names of files that are no text
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")  # names of files that are no text
     callback_url = words.callback_url or (f"http://127.0.0.1:{words.listen}" if words.listen else None)
     key = os.environ.get("PARSER_API_KEY")
     headers = {"Authorization": f"Bearer {key}"} if key else {}
