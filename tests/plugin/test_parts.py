@@ -183,6 +183,7 @@ def test_several_turns():
 )
 def test_the_templates_refuse_tokens_of_images_in_texts(name: str, token: str):
     for role in ("system", "user", "assistant"):
-        for message in (turn(role, "x" + token), {"role": role, "content": token}):
+        pieces = turn(role, token[:3], token[3:-2], token[-2:])
+        for message in (turn(role, "x" + token), {"role": role, "content": token}, pieces):
             with pytest.raises(jinja2.TemplateError, match="which is reserved"):
                 render(name, [message])
