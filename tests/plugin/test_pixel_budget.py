@@ -53,7 +53,7 @@ def test_twelve_bombs_are_decoded_within_the_budget():
 
 
 class Vllms:
-    """vLLM's processor with prefix caching and without a cache of inputs: it hashes the images when there are features."""
+    """vLLM's processor with prefix caching and without a cache of inputs: it hashes the images last."""
 
     def apply(self, *words: Any) -> Any:
         asked = APPLIES.bind(self, *words).arguments
