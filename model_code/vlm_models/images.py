@@ -81,7 +81,7 @@ def to_rgb(image: Image.Image) -> Image.Image:
     Raises:
         ValueError: for floating-point images, whose range is not known.
     """
-    if image.mode == "RGB":
+    if image.mode == "RGB" and "transparency" not in image.info:
         return image
     if image.mode == "F":
         raise ValueError("the image holds floating-point samples; send 8- or 16-bit ones")

@@ -18,7 +18,7 @@ from vllm.model_executor.layers.vocab_parallel_embedding import ParallelLMHead, 
 from vllm.platforms import current_platform
 
 from .kernels import available
-from .kernels.int8 import ZERO, finish, finish_add, gelu_quantise, quantise
+from .kernels.int8 import ELEMENTS, ZERO, finish, finish_add, gelu_quantise, quantise
 from .kernels.openmp import Kernel
 
 # Rows of one product: its sums, 4 bytes each, stay in the last-level cache until they are taken on.
@@ -176,6 +176,8 @@ def use_int8(*modules: nn.Module) -> None:
                     raise ValueError(
                         f"VLM_PRECISION is 'int8', but the weights of {name} are quantised already; leave it empty"
                     )
+                if (dtype := layer.get_parameter("weight").dtype) not in ELEMENTS:
+                    raise ValueError(f"VLM_PRECISION is 'int8', but --dtype is {dtype}; expected bfloat16 or float32")
                 layer.quant_method = Int8LinearMethod()
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 MEDIA = ("image_url", "video_url")  # kinds of parts whose URL is no text of the prompt
-# What vLLM reads of a part of each type.
+# What vLLM reads of a part of each type, and the type that says so in OpenAI's words.
 READ = {
     **{"text": "text", "input_text": "text"},
     **{"image_url": "image_url", "input_image": "image_url", "image": "image_url", "video_url": "video_url"},
@@ -39,22 +39,35 @@ def url_of(part: Mapping[str, Any], key: str) -> str | None:
 
 
 def in_openais_words(document: dict[str, Any]) -> bool:
-    """Write texts among the parts, which the chat templates pass over, and `{"type": "image", "image_url": ...}`, as
-    some clients do, in OpenAI's words. Returns whether there was one."""
-    changed = False
-    for message in document.get("messages") or ():
+    """Write messages as vLLM takes them: texts among the parts, which the chat templates pass over, parts of other
+    types than OpenAI's, bare addresses, and nulls. Returns whether there was one."""
+    messages = without_nulls(document.get("messages"))
+    for message in messages or ():
         content = message.get("content")
         for place, part in enumerate(content if isinstance(content, list) else ()):
             if isinstance(part, str):
                 content[place] = {"type": "text", "text": part}
-            elif part.get("type") == "image" and part.get("image_url") is not None:
-                image = part["image_url"]
-                # vLLM takes a bare address only where nothing says the part's type.
-                part |= {"type": "image_url", "image_url": {"url": image} if isinstance(image, str) else image}
-            else:
-                continue
-            changed = True
+            elif (read := what_is_read(part)) in part:
+                part["type"] = read
+                if read in MEDIA and isinstance(part[read], str):
+                    part[read] = {"url": part[read]}
+    changed = messages != document.get("messages")
+    if changed:
+        document["messages"] = messages
     return changed
+
+
+def without_nulls(value: Any) -> Any:
+    """The same without what stands for keys that are left out."""
+    if isinstance(value, dict):
+        return {key: without_nulls(one) for key, one in value.items() if one is not None}
+    return [without_nulls(one) for one in value] if isinstance(value, list) else value
+
+
+def what_is_read(part: Mapping[str, Any]) -> str | None:
+    """What vLLM reads of a part: of one without a type the image, else the video."""
+    kind = part.get("type")
+    return next((key for key in MEDIA if key in part), None) if kind is None else READ.get(kind)
 
 
 def empty_media(document: Mapping[str, Any]) -> Iterator[str]:
@@ -67,11 +80,9 @@ def empty_media(document: Mapping[str, Any]) -> Iterator[str]:
 
 
 def unread(document: Mapping[str, Any]) -> Iterator[tuple[str, str | None]]:
-    """Where parts have a text, an image or a video that vLLM passes over, and the part's type, by which it goes. Of a
-    part without one it reads the image, else the video."""
+    """Where parts have a text, an image or a video that vLLM passes over, and the part's type, by which it goes."""
     for where, part in parts(document):
-        kind = part.get("type")
-        read = next((key for key in MEDIA if key in part), None) if kind is None else READ.get(kind)
+        read = what_is_read(part)
         for key in ("text", *MEDIA):
             if key != read and part.get(key) is not None:
-                yield f"{where}.{key}", kind
+                yield f"{where}.{key}", part.get("type")

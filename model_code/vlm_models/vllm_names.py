@@ -53,6 +53,7 @@ __all__ = [
 Model = TypeVar("Model", bound=type)
 # 0.11.1 reads attributes of the model's class; later versions read an argument of the field and refuse the attributes.
 BY_FIELD = "keep_on_cpu" in inspect.signature(MultiModalFieldConfig.batched).parameters
+APPLIES = inspect.signature(BaseMultiModalProcessor.apply)
 PROCESSES = inspect.signature(BaseMultiModalProcessor._call_hf_processor)
 
 
@@ -89,15 +90,28 @@ class MediaProcessor:
         the request's `mm_processor_kwargs`. Raises ValueError."""
         raise NotImplementedError
 
+    def apply(self, *words: Any, **named: Any) -> Any:
+        """vLLM's, and behind it the images are freed: without a cache of inputs, prefix caching hashes them last."""
+        asked = APPLIES.bind(self, *words, **named).arguments
+        vllms: Any = super()  # the class that this one is mixed into
+        made = vllms.apply(*words, **named)
+        media = asked["inputs"].mm_data_items if "inputs" in asked else asked["mm_data"]  # 0.11.1
+        for image in media.get("image", ()):
+            free(image)
+        return made
+
     def _call_hf_processor(self, *words: Any, **named: Any) -> BatchFeature:
         asked = PROCESSES.bind(self, *words, **named).arguments
         names = ("mm_data", "mm_kwargs") if "prompt" in asked else ("hf_data", "hf_kwargs")
         media, options = (asked[name] for name in names)
-        features = self.media_features(media, options)
-        for image in media.get("images", ()):
-            free(image)
+        dtype = self.info.ctx.model_config.dtype
+        # vLLM's own method casts too: processors make float32, which takes twice the room on the way to the tower.
+        features = {
+            name: one.to(dtype) if one.is_floating_point() else one
+            for name, one in self.media_features(media, options).items()
+        }
         if "prompt" not in asked:
-            return BatchFeature(dict(features))
+            return BatchFeature(features)
         tokens = self.info.get_tokenizer()(asked["prompt"], return_tensors="pt", **asked["tok_kwargs"])
         return BatchFeature({**tokens, **features})
 

@@ -17,7 +17,7 @@ from served_weights.settings import WeightSettings
 from served_weights.vlm import VlmWeights, find_vlm, there
 from tool_errors import UsageError, with_place
 
-from .command import GATE, build_command, build_environment, check_dtype, max_num_seqs
+from .command import GATE, build_command, build_environment, check_dtype, check_videos, max_num_seqs
 from .die_memory import check_graphs_of_a_die, fit_to_die, share_of_a_replica
 from .host import Host
 from .serving import Serving, check_graphs, check_precision, running_stack
@@ -51,8 +51,9 @@ def main(arguments: list[str]) -> int:
         weights.model.check_stack(stack, settings.weights.hardware)
         product = settings.product and settings.product.on(stack)
         check_graphs(settings, stack)
-        check_precision(settings, weights.model.name, serving.models[weights.model.name], Host.measure())
         command = build_command(settings, serving, weights, extra)
+        check_precision(settings, weights.model.name, serving.models[weights.model.name], Host.measure(), command)
+        check_videos(command)
         if product:
             check_dtype(product, command)
             if product.graphs:

@@ -15,17 +15,20 @@ from atlas import Product
 from declared_settings.vlm_args import means
 from served_weights.vlm import VlmWeights
 from tool_errors import UsageError
+from vlm_models.video.bounds import VideoBounds
 
 from .cache_size import greatest_length, request_gib
 from .host import Host
 from .serving import Serving
 from .settings import Settings
-from .words import last_value, whole
+from .words import last_value, mapping, whole
 
 # The middleware that asks for keys, as models.yaml names it.
 GATE = "vlm_models.middleware.ChatOnly"
 # vllm-ascend's own settings.
 ADDED = "--additional-config"
+# What the plugin bounds videos by.
+MEDIA = "--media-io-kwargs"
 
 
 def flags(arguments: Mapping[str, Any]) -> list[str]:
@@ -120,6 +123,17 @@ def check_dtype(product: Product, command: Sequence[str]) -> None:
             f"--dtype is {dtype!r} (VLM_ARGS, models.yaml); expected {product.dtype}: a {product.title} supports no "
             "other"
         )
+
+
+def check_videos(command: Sequence[str]) -> None:
+    """Raise UsageError for bounds of videos that the plugin does not take: it would say so at each request."""
+    video = mapping(command, MEDIA).get("video") or {}
+    try:
+        if not isinstance(video, dict):
+            raise ValueError(f"{MEDIA} video: {video!r} is no JSON object")
+        VideoBounds.from_options(video)
+    except ValueError as error:
+        raise UsageError(f"{error} (VLM_ARGS, models.yaml)") from error
 
 
 def shares_of_a_die(command: Sequence[str], replicas: int) -> list[str]:

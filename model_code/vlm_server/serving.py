@@ -7,7 +7,7 @@ Which models there are, and where their weights lie, is read from the same file 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import metadata
 from pathlib import Path
@@ -19,6 +19,7 @@ from tool_errors import UsageError
 
 from .host import INT8_FLAG, Host
 from .settings import Settings
+from .words import last_value
 
 FAMILIES = Path(__file__).resolve().parents[1] / "vlm_models"
 Arguments = Mapping[str, Any]
@@ -121,8 +122,9 @@ def check_graphs(settings: Settings, stack: str | None) -> None:
             )
 
 
-def check_precision(settings: Settings, name: str, model: ModelServing, host: Host) -> None:
-    """Raise UsageError where VLM_PRECISION=int8 is asked for a model or a processor that has no such products."""
+def check_precision(settings: Settings, name: str, model: ModelServing, host: Host, command: Sequence[str]) -> None:
+    """Raise UsageError where VLM_PRECISION=int8 is asked for a model, a processor or a number format that has no such
+    products."""
     if settings.precision != "int8":
         return
     if not model.int8:
@@ -133,6 +135,10 @@ def check_precision(settings: Settings, name: str, model: ModelServing, host: Ho
         raise UsageError(
             f"VLM_PRECISION is 'int8', but this processor has no {INT8_FLAG}, which multiplies 8-bit integers; "
             "leave it empty"
+        )
+    if (dtype := last_value(command, "--dtype")) in ("half", "float16"):
+        raise UsageError(
+            f"VLM_PRECISION is 'int8', but --dtype is {dtype!r} (VLM_ARGS, models.yaml); expected bfloat16 or float32"
         )
 
 

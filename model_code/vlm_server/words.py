@@ -3,9 +3,11 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
+from typing import Any
 
 from declared_settings.vlm_args import means
 from tool_errors import UsageError
@@ -45,6 +47,33 @@ def number(command: Sequence[str], argument: str, otherwise: float) -> float:
     if not match or not float(match[1]):
         raise UsageError(f"{argument} is {text!r}; expected a number above 0 (VLM_ARGS, models.yaml)")
     return float(match[1]) * UNITS[match[2]]
+
+
+def mapping(command: Sequence[str], argument: str) -> dict[str, Any]:
+    """The JSON object of the last `argument`, or what `argument.KEY VALUE` add up to, which vLLM takes before it.
+
+    Raises UsageError.
+    """
+    said: Any = {}
+    added: dict[str, Any] = {}
+    for word, following in pairwise((*command, "")):
+        name, equals, text = word.partition("=")
+        if not means(word, [argument]):
+            continue
+        text = text if equals else following
+        try:
+            said = json.loads(text)
+        except ValueError:
+            said = text
+        _, *path = name.split(".")
+        inner = added
+        for key in path[:-1]:
+            inner = inner.setdefault(key, {})
+        if path:
+            inner[path[-1]] = said
+    if not isinstance(found := added or said, dict):
+        raise UsageError(f"{argument} is {found!r}; expected a JSON object (VLM_ARGS, models.yaml)")
+    return found
 
 
 def without(command: Sequence[str], argument: str) -> list[str]:

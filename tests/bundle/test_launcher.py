@@ -183,14 +183,42 @@ def test_precision_on_a_cpu(tmp_path: Path):
         assert value(build_command(chosen, SERVING, resolve(chosen), []), "--dtype") == dtype
     asked, able = settings(tmp_path, VLM_PRECISION="int8"), Host(2, 1 << 34, "float32", int8=True)
     for name, entry in SERVING.models.items():
-        check_precision(settings(tmp_path), name, entry, Host(2, 1 << 34, "float32"))
+        check_precision(settings(tmp_path), name, entry, Host(2, 1 << 34, "float32"), ["--dtype", "half"])
         if name.startswith("PaddleOCR-VL"):
-            check_precision(asked, name, entry, able)
+            check_precision(asked, name, entry, able, ["--dtype", "half", "--dtype=bfloat16"])
             with pytest.raises(UsageError, match="'int8', but this processor has no avx2, which multiplies"):
-                check_precision(asked, name, entry, Host(2, 1 << 34, "float32"))
+                check_precision(asked, name, entry, Host(2, 1 << 34, "float32"), [])
+            with pytest.raises(UsageError, match=r"'int8', but --dtype is 'float16' \(VLM_ARGS"):
+                check_precision(asked, name, entry, able, ["--dtype", "bfloat16", "--dtype=float16"])
         else:
             with pytest.raises(UsageError, match=f"'int8', but {name} was not tested in int8; leave it empty"):
-                check_precision(asked, name, entry, able)
+                check_precision(asked, name, entry, able, [])
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ("", None),
+        ('--media-io-kwargs \'{"video": {"frames": 32}}\'', None),
+        ("--media-io-kwargs.video.frames 32", None),
+        (
+            '--media-io-kwargs \'{"video": {"num_frames": 32}}\'',
+            "video: unknown key 'num_frames'; expected fps, frames",
+        ),
+        ("--media_io_kwargs.video.fps=2 --media-io-kwargs.video.frames 0", "video.frames: 0 is no positive number"),
+        ("--media-io-kwargs.video=[32]", "video: [32] is no JSON object"),
+        ("--media-io-kwargs 32", "--media-io-kwargs is 32; expected a JSON object"),
+    ],
+)
+def test_bounds_of_videos_are_checked_before_a_start(
+    words: str, message: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    """Our connector would refuse each request for them."""
+    make_weights(tmp_path / "PaddleOCR-VL")
+    for name, text in {"HARDWARE": "cpu", "MODELS_DIR": str(tmp_path), "VLM_ARGS": words}.items():
+        monkeypatch.setenv(name, text)
+    assert main(["--print-command"]) == (2 if message else 0)
+    assert message is None or message in capsys.readouterr().err
 
 
 def test_arguments_and_graph_mode_without_a_rebuild(tmp_path: Path):

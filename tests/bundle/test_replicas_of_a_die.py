@@ -235,7 +235,7 @@ def test_the_launcher_asks_for_the_die(
     assert last_value(shlex.split(capsys.readouterr().out), "--num-gpu-blocks-override") == "1811"
     monkeypatch.setattr(npu_smi, "least_memory", lambda: 8192 << 20)
     assert main(["--check"]) == 2 and "expected a larger die" in capsys.readouterr().err
-    refused = ("check_graphs", "check_precision", "check_graphs_of_a_die")
+    refused = ("check_graphs", "check_precision", "check_videos", "check_graphs_of_a_die")
     for check in refused:
 
         def refuse(*_: object, name: str = check) -> None:

@@ -15,7 +15,7 @@ from vlm_models import fields
 # What clients send: every field with a value that is accepted, the ends of each bound among them.
 ACCEPTED: dict[str, list[Any]] = {
     "model": ["PaddleOCR-VL-0.9B"],
-    "messages": [[{**body(image_part(BOMB))["messages"][0], "name": None, "tool_calls": None}]],
+    "messages": [[{**body(image_part(BOMB))["messages"][0], "name": "a"}]],
     "stream": [True, False],
     "stream_options": [{"include_usage": True}, {}],
     "user": ["å"],

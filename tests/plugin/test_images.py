@@ -163,6 +163,11 @@ def test_transparency_is_white():
     named = Image.new("P", (4, 4), 3)
     named.info["transparency"] = 3
     assert to_rgb(named).getpixel((0, 0)) == (255, 255, 255)
+    red = Image.new("RGB", (4, 4), "red")
+    red.putpixel((0, 0), (0, 255, 0))
+    expected = Image.new("RGB", (4, 4), "white")
+    expected.putpixel((0, 0), (0, 255, 0))
+    assert decode_image(encode(red, transparency=(255, 0, 0))) == expected
 
 
 @pytest.mark.parametrize("mode", ["1", "L", "P", "CMYK", "YCbCr", "HSV", "LAB", "I", "RGBX"])

@@ -199,6 +199,10 @@ def test_what_cannot_be(one_rank, monkeypatch):
     inner.quant_method, layer = object(), nn.Sequential(inner)
     with pytest.raises(ValueError, match="VLM_PRECISION is 'int8', but the weights of 0 are quantised already; leave"):
         int8.use_int8(layer)
+    with pytest.raises(ValueError, match="'int8', but --dtype is torch.float16; expected bfloat16 or float32"):
+        int8.use_int8(linear_layer(ColumnParallelLinear, torch.float16))
+    with pytest.raises(KeyError):  # not the memory beside
+        quantise(torch.float16)
     with monkeypatch.context() as inexact, pytest.raises(ValueError, match="oneDNN's products are not exact on this"):
         inexact.setattr(int8, "multiply", lambda x, packed, *_: torch.zeros(len(x), 48))
         int8.largest_weight.cache_clear()

@@ -41,6 +41,10 @@ def test_images_pass_in_every_form_that_vllm_knows():
     url = part["image_url"]["url"]
     for image in (part, {**part, "image_url": {"url": url, "detail": "high"}}, {"image_url": url}):
         assert ask(json.dumps(body(image, text_part())).encode())[0].status == 200
+    sent = body({"type": "input_image", "image_url": {"url": url, "detail": None}}, text_part())
+    sent["messages"][0] |= {"name": None, "tool_calls": None}
+    exchange, (arrived,) = ask(json.dumps(sent).encode())
+    assert exchange.status == 200 and json.loads(arrived) == body(part, text_part())
 
 
 def test_no_text_and_no_image_is_passed_over():

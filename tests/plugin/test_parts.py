@@ -31,10 +31,17 @@ def request(*content: dict[str, Any] | str) -> dict[str, Any]:
 
 
 def test_other_clients_parts_are_read_as_openais():
-    for image in ("data:,x", {"url": "data:,x"}):
-        document = request({"type": "image", "image_url": image}, text_part("a"))
+    bare, whole = "data:,x", {"url": "data:,x"}
+    for kind, image in (
+        *((kind, image) for kind in ("image", "input_image") for image in (bare, whole)),
+        *(("image_url", bare), ("image_url", {**whole, "detail": None}), (None, bare), (None, whole)),
+    ):
+        document = request({"type": kind, "image_url": image}, {"type": "input_text", "text": "a"})
+        document["messages"][0]["name"] = None
         assert parts.in_openais_words(document)
-        assert document == request({"type": "image_url", "image_url": {"url": "data:,x"}}, text_part("a"))
+        assert document == request({"type": "image_url", "image_url": whole}, text_part("a")), (kind, image)
+    document = request({"type": "video_url", "video_url": bare})
+    assert parts.in_openais_words(document) and document == request({"type": "video_url", "video_url": whole})
     document = request("a", image_part("data:,x"), "b")
     assert parts.in_openais_words(document)
     assert document == request(text_part("a"), image_part("data:,x"), text_part("b"))
@@ -183,6 +190,7 @@ def test_several_turns():
 )
 def test_the_templates_refuse_tokens_of_images_in_texts(name: str, token: str):
     for role in ("system", "user", "assistant"):
-        for message in (turn(role, "x" + token), {"role": role, "content": token}):
+        pieces = turn(role, token[:3], token[3:-2], token[-2:])
+        for message in (turn(role, "x" + token), {"role": role, "content": token}, pieces):
             with pytest.raises(jinja2.TemplateError, match="which is reserved"):
                 render(name, [message])

@@ -10,6 +10,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import torch
 
 from env_values import WrongValue
 from tests.plugin.chat import body, image_part, text_part
@@ -19,7 +20,7 @@ from vlm_models import middleware, parts
 from vlm_models.media import DataUrlConnector
 from vlm_models.middleware import ChatOnly
 from vlm_models.pixels import PixelBudget
-from vlm_models.vllm_names import PROCESSES, MediaProcessor
+from vlm_models.vllm_names import APPLIES, PROCESSES, MediaProcessor
 
 
 def budget_of(gate: ChatOnly, pixels: int) -> PixelBudget:
@@ -51,11 +52,31 @@ def test_twelve_bombs_are_decoded_within_the_budget():
     asyncio.run(asyncio.wait_for(run(), WAIT_S))
 
 
-class Processor(MediaProcessor):
+class Vllms:
+    """vLLM's processor with prefix caching and without a cache of inputs: it hashes the images last."""
+
+    def apply(self, *words: Any) -> Any:
+        asked = APPLIES.bind(self, *words).arguments
+        images = (asked["inputs"].mm_data_items if "inputs" in asked else asked["mm_data"])["image"]
+        processor: Any = self
+        prompt = "prompt" in PROCESSES.parameters
+        features = processor._call_hf_processor(
+            *(["", {"images": images}, {}, {}] if prompt else [{"images": images}, {}])
+        )
+        assert all(image.tobytes() for image in images)
+        return features
+
+
+class Processor(MediaProcessor, Vllms):
     """Makes features of images, as the families do."""
 
+    info = SimpleNamespace(
+        get_tokenizer=lambda: lambda prompt, **_: {},
+        ctx=SimpleNamespace(model_config=SimpleNamespace(dtype=torch.bfloat16)),
+    )
+
     def media_features(self, media: Mapping[str, Any], options: Mapping[str, Any]) -> Mapping[str, Any]:
-        return {"sizes": [image.size for image in media["images"]]}
+        return {"values": torch.ones(2), "sizes": torch.tensor([image.size for image in media["images"]])}
 
 
 def test_room_is_free_when_there_are_patches_long_before_the_answer():
@@ -68,11 +89,11 @@ def test_room_is_free_when_there_are_patches_long_before_the_answer():
             ((_, _, url),) = parts.media_urls(document)
             image = await DataUrlConnector().fetch_image_async(url)
             assert budget.used == image.width * image.height
-            tokenizer = SimpleNamespace(get_tokenizer=lambda: lambda prompt, **_: {})
-            processor, media = object.__new__(Processor), {"images": [image]}
-            processor.info = tokenizer
-            words = ("", media, {}, {}) if "prompt" in PROCESSES.parameters else (media, {})
-            assert await asyncio.to_thread(processor._call_hf_processor, *words) == {"sizes": [image.size]}
+            media = {"image": [image]}
+            words = ("", media, {}) if "mm_data" in APPLIES.parameters else (SimpleNamespace(mm_data_items=media), None)
+            features = await asyncio.to_thread(Processor().apply, *words)
+            assert features["sizes"].tolist() == [list(image.size)], "whole numbers stay"
+            assert features["values"].dtype == torch.bfloat16, "the model's, as vLLM's own method makes them"
             decoded.set()
             await end.wait()
 

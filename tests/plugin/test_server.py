@@ -145,6 +145,21 @@ def test_unusual_images_are_answered(server, answer, name):
     check_alive(server)
 
 
+def test_other_clients_words_are_answered(server, answer):
+    url = image_part(encode(page()))["image_url"]["url"]
+    forms: list[dict[str, Any]] = [
+        {"type": kind, "image_url": image}
+        for kind in ("image_url", "input_image", "image", None)
+        for image in (url, {"url": url, "detail": None})
+    ]
+    for form in forms:
+        document = body(form, {"type": "input_text", "text": "OCR:"})
+        document["messages"][0] |= {"name": None, "tool_calls": None}
+        response = send(server, document)
+        assert response.status_code == 200, f"{form['type']}: {response.text}"
+        assert response.json()["choices"][0]["message"]["content"] == answer
+
+
 @pytest.mark.parametrize("name", REFUSED)
 def test_bad_requests_are_refused(server, answer, name):
     document, words = REFUSED[name]

@@ -125,6 +125,8 @@ def test_weights_that_are_not_whole(tool, demo, capsys, tmp_path):
 def test_pictures_of_every_kind(tmp_path):
     Image.new("RGBA", (4, 2), (255, 0, 0, 0)).save(tmp_path / "clear.png")
     assert (read_image(tmp_path / "clear.png") == 255).all(), "transparency is white paper"
+    Image.new("RGB", (4, 2), "red").save(tmp_path / "named.png", transparency=(255, 0, 0))
+    assert (read_image(tmp_path / "named.png") == 255).all(), "a colour that is named as transparent too"
     upright = Image.new("L", (4, 2))
     exif = upright.getexif()
     exif[0x0112] = 6

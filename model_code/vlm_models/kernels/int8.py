@@ -35,6 +35,10 @@ def unchanged(value: Any) -> Any:
     return value
 
 
+# Type of a layer's numbers -> how an array of it is found, a number of it read as float32, and written.
+ELEMENTS = {torch.bfloat16: (bfloat16_at, widen, narrow), torch.float32: (float32_at, unchanged, unchanged)}
+
+
 @compiled
 def scale_and_inverse(most: Any) -> Any:
     """Of a row, from the magnitude of its largest number; both 0 for a row of zeros."""
@@ -81,7 +85,7 @@ def gelu_quantise() -> Kernel:
 @cache
 def quantise(dtype: torch.dtype) -> Kernel:
     """(x, out, scales, R, K): x [R, K] of ``dtype``, bfloat16 or float32, as integers [R, K] uint8 and scales [R]."""
-    at, load, _ = element(dtype)
+    at, load, _ = ELEMENTS[dtype]
 
     @compiled
     def body(a: Any, thread: int, threads: int) -> None:
@@ -106,7 +110,7 @@ def finish(dtype: torch.dtype) -> Kernel:
 
     sums [R, N], scales [R] and bias [N] float32; out [R, N] of ``dtype``, bfloat16 or float32.
     """
-    at, _, store = element(dtype)
+    at, _, store = ELEMENTS[dtype]
 
     @compiled
     def body(a: Any, thread: int, threads: int) -> None:
@@ -124,7 +128,7 @@ def finish(dtype: torch.dtype) -> Kernel:
 @cache
 def finish_add(dtype: torch.dtype) -> Kernel:
     """(sums, scales, bias, residual, out, R, N): as :func:`finish`, plus residual [R, N] of ``dtype``."""
-    at, load, store = element(dtype)
+    at, load, store = ELEMENTS[dtype]
 
     @compiled
     def body(a: Any, thread: int, threads: int) -> None:
@@ -138,8 +142,3 @@ def finish_add(dtype: torch.dtype) -> Kernel:
                 out[row, i] = store(sums[row, i] * scale + bias[i] + load(residual[row, i]))
 
     return Kernel(body)
-
-
-def element(dtype: torch.dtype) -> tuple[Any, Any, Any]:
-    """How an array of a type is found, a number of it read as float32, and written."""
-    return (bfloat16_at, widen, narrow) if dtype == torch.bfloat16 else (float32_at, unchanged, unchanged)
