@@ -94,8 +94,8 @@ class MediaProcessor:
         names = ("mm_data", "mm_kwargs") if "prompt" in asked else ("hf_data", "hf_kwargs")
         media, options = (asked[name] for name in names)
         features = self.media_features(media, options)
-        for image in media.get("images", ()):
-            free(image)
+        for item in (*media.get("images", ()), *media.get("videos", ())):
+            free(item)
         if "prompt" not in asked:
             return BatchFeature(dict(features))
         tokens = self.info.get_tokenizer()(asked["prompt"], return_tensors="pt", **asked["tok_kwargs"])

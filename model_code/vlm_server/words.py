@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
@@ -76,6 +77,15 @@ def values(command: Sequence[str], argument: str) -> list[str]:
 def served_names(command: Sequence[str]) -> list[str]:
     """The names of the model, which may be VLM_ARGS'."""
     return values(command, "--served-model-name")
+
+
+def video_megapixels(command: Sequence[str]) -> str:
+    """What `--media-io-kwargs` says that the frames of a video may have; empty where it is left to the default."""
+    try:
+        found = json.loads(last_value(command, "--media-io-kwargs") or "{}")["video"]["megapixels"]
+    except (KeyError, TypeError, ValueError):
+        return ""
+    return str(found) if isinstance(found, (int, float)) and found > 0 else ""
 
 
 def keys(command: Sequence[str], env: Mapping[str, str]) -> list[str]:

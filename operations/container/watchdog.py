@@ -33,8 +33,8 @@ WORK = {f"vllm:{name}_total" for name in ("prompt_tokens", "generation_tokens", 
 MEET_EVERY_S, MEET_TIMEOUT_S = 0.5, 1.0
 # Of one core: an engine that computes takes more, one that waits for requests less.
 LEAST_SHARE = 0.1
-# For so long CPU time stands for work: a step takes four whole pages of Qwen2-VL (max-num-batched-tokens), each of up to
-# 430 s on two cores. What computes for longer spins.
+# For so long CPU time stands for work: a step takes four whole pages of Qwen2-VL (max-num-batched-tokens), each of up
+# to 430 s on two cores. What computes for longer spins.
 LONGEST_STEP_S = 1800
 
 

@@ -4,8 +4,10 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import json
 from collections.abc import Mapping
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -13,6 +15,7 @@ import pytest
 
 from env_values import WrongValue
 from tests.plugin.chat import body, image_part, text_part
+from tests.plugin.clips import clip
 from tests.plugin.gate import BOMB, SIDE, Exchange, Vllm
 from tests.support.wait import WAIT_S
 from vlm_models import middleware, parts
@@ -52,10 +55,17 @@ def test_twelve_bombs_are_decoded_within_the_budget():
 
 
 class Processor(MediaProcessor):
-    """Makes features of images, as the families do."""
+    """Makes features of images and videos, as the families do."""
+
+    info = SimpleNamespace(get_tokenizer=lambda: lambda prompt, **_: {})
 
     def media_features(self, media: Mapping[str, Any], options: Mapping[str, Any]) -> Mapping[str, Any]:
-        return {"sizes": [image.size for image in media["images"]]}
+        return {"sizes": [item.size for items in media.values() for item in items]}
+
+    @classmethod
+    async def features(cls, **media: list[Any]) -> Any:
+        words = ("", media, {}, {}) if "prompt" in PROCESSES.parameters else (media, {})
+        return await asyncio.to_thread(object.__new__(cls)._call_hf_processor, *words)
 
 
 def test_room_is_free_when_there_are_patches_long_before_the_answer():
@@ -68,11 +78,7 @@ def test_room_is_free_when_there_are_patches_long_before_the_answer():
             ((_, _, url),) = parts.media_urls(document)
             image = await DataUrlConnector().fetch_image_async(url)
             assert budget.used == image.width * image.height
-            tokenizer = SimpleNamespace(get_tokenizer=lambda: lambda prompt, **_: {})
-            processor, media = object.__new__(Processor), {"images": [image]}
-            processor.info = tokenizer
-            words = ("", media, {}, {}) if "prompt" in PROCESSES.parameters else (media, {})
-            assert await asyncio.to_thread(processor._call_hf_processor, *words) == {"sizes": [image.size]}
+            assert await Processor.features(images=[image]) == {"sizes": [image.size]}
             decoded.set()
             await end.wait()
 
@@ -84,6 +90,57 @@ def test_room_is_free_when_there_are_patches_long_before_the_answer():
         room.close()
         end.set()
         assert (await task).status == 200 and budget.used == 0
+
+    asyncio.run(asyncio.wait_for(run(), WAIT_S))
+
+
+def video_part(file: bytes) -> dict[str, Any]:
+    return {"type": "video_url", "video_url": {"url": f"data:video/mp4;base64,{base64.b64encode(file).decode()}"}}
+
+
+def test_a_video_holds_room_for_what_it_has_and_for_its_features_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """While it is decoded, for what it may have. Its memory goes with its room, whoever holds the frames on."""
+    monkeypatch.setenv("VLM_VIDEO_MEGAPIXELS", "1.5")
+    pixels, held = 4 * 320 * 64, []
+
+    async def run() -> None:
+        async def work(document: dict[str, Any]) -> None:
+            ((_, _, url),) = parts.media_urls(document)
+            assert budget.used == 1_500_000
+            frames, _ = await DataUrlConnector({"video": {}}).fetch_video_async(url)
+            assert budget.used == pixels and frames.any()
+            held.append(frames)
+            assert await Processor.features(videos=[frames]) == {"sizes": [3 * pixels]}
+            await asyncio.sleep(0)
+            assert budget.used == 0 and not frames.any()
+
+        gate = ChatOnly(Vllm(work))
+        budget = budget_of(gate, 2_000_000)
+        sent = json.dumps(body(video_part(clip(tmp_path)))).encode()
+        assert (await Exchange(gate, sent).run()).status == 200 and budget.used == 0
+
+    asyncio.run(asyncio.wait_for(run(), WAIT_S))
+    assert held
+
+
+def test_a_video_may_have_what_fits_into_the_operators_bound(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """VLM_MEGAPIXELS_IN_FLIGHT below what a video may have refuses large ones, and no other."""
+    pixels = 4 * 320 * 64
+
+    async def run() -> None:
+        async def work(document: dict[str, Any]) -> None:
+            assert budget.used == budget.most
+            url = next(url for _, key, url in parts.media_urls(document) if key == "video_url")
+            await DataUrlConnector({"video": {}}).fetch_video_async(url)
+
+        gate = ChatOnly(Vllm(work))
+        sent = json.dumps(body(image_part(BOMB), video_part(clip(tmp_path)))).encode()
+        budget = budget_of(gate, SIDE * SIDE + pixels)
+        assert (await Exchange(gate, sent).run()).status == 200
+        budget = budget_of(gate, SIDE * SIDE + pixels - 1)
+        with pytest.raises(ValueError, match=r"4 frames of 320 x 64 are more than 0.0819\d* million pixels"):
+            await Exchange(gate, sent).run()
+        assert budget.used == 0
 
     asyncio.run(asyncio.wait_for(run(), WAIT_S))
 

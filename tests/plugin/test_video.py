@@ -113,13 +113,13 @@ def test_the_connector_takes_both_forms_where_the_model_reads_video(tmp_path: Pa
 
 
 def test_a_videos_pixels_are_counted_before_it_is_decoded():
-    def pixels(url: str) -> int:
+    def pixels(url: str) -> tuple[int, int]:
         parts = [{"type": "video_url", "video_url": {"url": url}}]
         return middleware.pixels_of_request({"messages": [{"role": "user", "content": parts}]})
 
     one = base64.b64encode(encode(Image.new("RGB", (40, 30)))).decode()
-    assert pixels(f"data:video/jpeg;base64,{one},{one}") == 2400
-    assert pixels("data:video/mp4;base64,AAAA") == 100_000_000
+    assert pixels(f"data:video/jpeg;base64,{one},{one}") == (2400, 0)
+    assert pixels("data:video/mp4;base64,AAAA") == (0, 1)
     with pytest.raises(middleware.Refusal, match=r"messages\[0\].content\[0\].video_url: "):
         pixels("data:video/mp4;base64,%")
 

@@ -82,7 +82,7 @@ def read(data: bytes, bounds: VideoBounds, counted: int | None = None) -> tuple[
     chosen = frame_indices(total, fps, bounds.fps, bounds.frames)
     if width * height * len(chosen) > bounds.megapixels * 1_000_000:
         raise BadVideo(
-            f"{len(chosen)} frames of {width} x {height} are more than {bounds.megapixels} million pixels; send a "
+            f"{len(chosen)} frames of {width} x {height} are more than {bounds.megapixels:g} million pixels; send a "
             "smaller or shorter one"
         )
     frames = np.empty((len(chosen), height, width, 3), np.uint8)
