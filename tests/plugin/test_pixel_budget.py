@@ -22,6 +22,7 @@ from vlm_models import middleware, parts
 from vlm_models.media import DataUrlConnector
 from vlm_models.middleware import ChatOnly
 from vlm_models.pixels import PixelBudget
+from vlm_models.video.decode import Clip
 from vlm_models.vllm_names import PROCESSES, MediaProcessor
 
 
@@ -101,7 +102,7 @@ def video_part(file: bytes) -> dict[str, Any]:
 def test_a_video_holds_room_for_what_it_has_and_for_its_features_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """While it is decoded, for what it may have. Its memory goes with its room, whoever holds the frames on."""
     monkeypatch.setenv("VLM_VIDEO_MEGAPIXELS", "1.5")
-    pixels, held = 4 * 320 * 64, []
+    pixels, held = 4 * 320 * 64, list[Clip]()
 
     async def run() -> None:
         async def work(document: dict[str, Any]) -> None:

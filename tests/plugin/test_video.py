@@ -14,7 +14,7 @@ from transformers.models.qwen2_vl.video_processing_qwen2_vl import Qwen2VLVideoP
 from transformers.video_utils import VideoMetadata
 
 from tests.plugin.chat import encode
-from tests.plugin.clips import clip, number_of
+from tests.plugin.clips import clip, head_first, number_of, trimmed
 from tests.support.launched import SERVING
 from vlm_models import middleware
 from vlm_models.media import DataUrlConnector
@@ -60,12 +60,25 @@ def test_a_matroska_file_has_the_frames_that_it_has(tmp_path: Path, length: floa
     assert [number_of(one) for one in frames] == facts["frames_indices"]
 
 
+@pytest.mark.parametrize(("first", "shown"), [(0, 20), (5, 40), (13, 25), (30, 20), (49, 1)])
+def test_a_trimmed_mp4_has_the_frames_that_it_shows(tmp_path: Path, first: int, shown: int):
+    """Whoever cuts a film without coding it anew leaves the frames from the last key frame on, hidden."""
+    frames, facts = decode_video(trimmed(clip(tmp_path, 50, 25), first, shown), VideoBounds(fps=25))
+    assert facts["total_num_frames"] == shown and len(frames) == max(1, shown // 2 * 2)
+    assert [number_of(one) for one in frames] == [first + index for index in facts["frames_indices"]]
+
+
 def test_files_that_are_refused(tmp_path: Path):
     whole = clip(tmp_path, 50, 25)
     avi = clip(tmp_path, 50, 25, kind="avi")
     refused = {
         "cut off": (whole[: len(whole) // 2], BOUNDS, "cannot be decoded: it is cut off or damaged"),
         "cut off behind its head": (avi[: len(avi) // 3], BOUNDS, "cut off or damaged"),
+        "cut off and trimmed": (
+            trimmed(head_first(whole), 10, 40)[: len(whole) // 2],
+            VideoBounds(fps=25),
+            "cannot be read: it is cut off or damaged",
+        ),
         "nothing": (b"", BOUNDS, "format is not known"),
         "a playlist": (b"#EXTM3U\nfile:///etc/hostname\n", BOUNDS, "format is not known"),
         "an empty box": (b"\0\0\0\x18ftypisom" + b"\0" * 40, BOUNDS, "cannot be decoded"),
