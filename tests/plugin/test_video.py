@@ -68,6 +68,15 @@ def test_a_trimmed_mp4_has_the_frames_that_it_shows(tmp_path: Path, first: int, 
     assert [number_of(one) for one in frames] == [first + index for index in facts["frames_indices"]]
 
 
+@pytest.mark.parametrize(("most", "megapixels"), [(10, 0.21), (4, 0.1), (2, 0.041)])
+def test_large_frames_are_fewer(tmp_path: Path, most: int, megapixels: float):
+    """As the processor chooses so many, instead of a refusal."""
+    frames, facts = decode_video(clip(tmp_path, 250, 25), VideoBounds(megapixels=megapixels))
+    about = VideoMetadata(total_num_frames=250, fps=25, duration=10)
+    chosen = Qwen2VLVideoProcessor().sample_frames(about, fps=2, min_frames=2, max_frames=most).tolist()
+    assert facts["frames_indices"] == chosen and [number_of(one) for one in frames] == chosen and len(chosen) == most
+
+
 def test_files_that_are_refused(tmp_path: Path):
     whole = clip(tmp_path, 50, 25)
     avi = clip(tmp_path, 50, 25, kind="avi")
@@ -85,7 +94,7 @@ def test_files_that_are_refused(tmp_path: Path):
         "bytes": (whole, VideoBounds(megabytes=0.001), "bytes; expected at most 0.001 million"),
         "nothing behind its head": (clip(tmp_path, 50, 25, kind="mkv")[:800], BOUNDS, "it has 0 frames"),
         "seconds": (whole, VideoBounds(seconds=1), "2.0 s long; expected at most 1 s"),
-        "pixels": (whole, VideoBounds(megapixels=0.05), "4 frames of 320 x 64 are more than 0.05 million pixels"),
+        "pixels": (whole, VideoBounds(megapixels=0.04), "2 frames of 320 x 64 are more than 0.04 million pixels"),
     }
     for name, (data, bounds, words) in refused.items():
         with pytest.raises(ValueError, match="the video") as caught:

@@ -81,11 +81,12 @@ def read(data: bytes, bounds: VideoBounds, counted: int | None = None) -> tuple[
     if total / fps > bounds.seconds:
         raise BadVideo(f"it is {total / fps:.1f} s long; expected at most {bounds.seconds} s")
     width, height = (int(video.get(key)) for key in (cv2.CAP_PROP_FRAME_WIDTH, cv2.CAP_PROP_FRAME_HEIGHT))
-    chosen = frame_indices(total, fps, bounds.fps, bounds.frames)
+    fitting = int(bounds.megapixels * 1_000_000) // max(1, width * height)
+    chosen = frame_indices(total, fps, bounds.fps, min(bounds.frames, fitting))
     if width * height * len(chosen) > bounds.megapixels * 1_000_000:
         raise BadVideo(
             f"{len(chosen)} frames of {width} x {height} are more than {bounds.megapixels:g} million pixels; send a "
-            "smaller or shorter one"
+            "smaller one"
         )
     frames = np.empty((len(chosen), height, width, 3), np.uint8)
     wanted = iter(enumerate(chosen))
