@@ -35,6 +35,7 @@ DECLARED: dict[str, Setting] = {
 BETWEEN_PROGRAMS = frozenset(
     {
         *("VLM_REPLICA_PORT", "VLM_MAX_NUM_SEQS", "VLM_SERVED_NAMES", "VLM_FAMILY", "VLM_KEY_DIGESTS"),
+        "VLM_VIDEO_MEGAPIXELS",
         *("VLM_PODS", "VLM_MOST_PODS", "LAYOUT_HOST"),
         *("VLM_HALF", "VLM_NEXT_HALF", "VLM_IMAGE", "VLM_ENVIRONMENT", "PARSER_STOP_SECONDS", "CORPUS_OUTCOME_FD"),
         *("VLM_API_KEY", "PARSER_API_KEY"),  # of scripts/selftest.sh and of clients

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from PIL import Image, UnidentifiedImageError
 
+import mp4
 from tool_errors import UsageError
 from upright import upright
 
@@ -63,10 +64,13 @@ def png(image: np.ndarray) -> bytes:
     return buffer.getvalue()
 
 
-def read_video(path: Path, fps: float, max_frames: int) -> tuple[np.ndarray, dict[str, Any]]:
+def read_video(
+    path: Path, fps: float, max_frames: int, counted: int | None = None
+) -> tuple[np.ndarray, dict[str, Any]]:
     """Frames [frames, height, width, 3] uint8 that Qwen2-VL's processor chooses, and facts on the file.
 
-    The facts are ``total`` frames, ``fps``, and the numbers of the ``chosen`` frames. Raises UsageError.
+    The facts are ``total`` frames, ``fps``, and the numbers of the ``chosen`` frames. ``counted``: frames of an MP4
+    that was read to its end, and hides others. Raises UsageError.
     """
     import cv2
     from transformers import Qwen2VLVideoProcessor
@@ -75,7 +79,7 @@ def read_video(path: Path, fps: float, max_frames: int) -> tuple[np.ndarray, dic
     if not path.is_file():
         raise UsageError(f"{path}: no such file")
     video = cv2.VideoCapture(str(path), cv2.CAP_FFMPEG)
-    total, rate = int(video.get(cv2.CAP_PROP_FRAME_COUNT)), video.get(cv2.CAP_PROP_FPS)
+    total, rate = counted or int(video.get(cv2.CAP_PROP_FRAME_COUNT)), video.get(cv2.CAP_PROP_FPS)
     if not video.isOpened() or total < 2 or rate <= 0:
         raise UsageError(f"{path}: is no video that can be read, or has fewer than two frames")
     about = VideoMetadata(total_num_frames=total, fps=rate, duration=total / rate)
@@ -88,6 +92,8 @@ def read_video(path: Path, fps: float, max_frames: int) -> tuple[np.ndarray, dic
     wanted, frames = set(chosen), []
     for index in range(chosen[-1] + 1):
         if not video.grab():
+            if counted is None and mp4.hides_others(path.read_bytes(), index, rate):
+                return read_video(path, fps, max_frames, index)
             raise UsageError(f"{path}: frame {index} of {total} cannot be read; the file is cut off or damaged")
         if index in wanted:
             frames.append(cv2.cvtColor(video.retrieve()[1], cv2.COLOR_BGR2RGB))

@@ -9,15 +9,17 @@ from __future__ import annotations
 
 import asyncio
 import binascii
+import dataclasses
 import os
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any
 
 import pybase64
 from PIL import Image
 
 from .images import decode_image
-from .pixels import ROOM
+from .pixels import ROOM, Room
 from .video.bounds import VideoBounds
 from .video.decode import Video, decode_frames, decode_video
 
@@ -51,8 +53,9 @@ class DataUrlConnector:
         return image
 
     # Newer versions of vLLM say more (0.23.0: `video_processor`), of which nothing is needed here.
-    def fetch_video(self, video_url: str, **_: Any) -> Video:
-        """Frames and metadata of a data URL: of a video file, or of `video/jpeg` with frames between commas.
+    def fetch_video(self, video_url: str, room: Room | None = None, **_: Any) -> Video:
+        """Frames and metadata of a data URL: of a video file, within its request's ``room``, or of `video/jpeg` with
+        frames between commas.
 
         Raises ValueError naming what is wrong with it.
         """
@@ -60,10 +63,21 @@ class DataUrlConnector:
             raise ValueError("video_url: this model reads no video; send images as image_url parts")
         if is_frames(video_url):
             return decode_frames(decode_frames_url(video_url), self.video_bounds)
-        return decode_video(decode_data_url(video_url, "video_url"), self.video_bounds)
+        bounds = self.video_bounds
+        if room:
+            bounds = dataclasses.replace(bounds, megapixels=min(bounds.megapixels, room.of_a_video / 1_000_000))
+        return decode_video(decode_data_url(video_url, "video_url"), bounds)
 
     async def fetch_video_async(self, video_url: str, **_: Any) -> Video:
-        return await asyncio.get_running_loop().run_in_executor(self._video_pool, self.fetch_video, video_url)
+        room = ROOM.get()
+        fetch = partial(self.fetch_video, video_url, room)
+        clip, facts = await asyncio.get_running_loop().run_in_executor(self._video_pool, fetch)
+        if room:
+            pixels = clip.size // 3
+            if not is_frames(video_url):
+                room.give_back(room.of_a_video - pixels)
+            room.give_back_with(clip, pixels)
+        return clip, facts
 
     def _refuse(self, *_: Any, **__: Any) -> Any:
         raise ValueError("only images and videos are accepted; this server reads neither audio nor embeddings")

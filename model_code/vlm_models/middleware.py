@@ -26,7 +26,6 @@ from .parts import empty_media, in_openais_words, media_urls, parts, unread
 from .pixels import ROOM, PixelBudget, Room
 from .remote import fetch_media
 from .settings import RequestSettings
-from .video.bounds import VideoBounds
 
 # PaddleOCR-VL by the names that its own client sends (paddleocr 3.7).
 VERSION = re.compile(r"PaddleOCR-VL(?:-([\d.]+))?-0\.9B")
@@ -56,7 +55,7 @@ class ChatOnly:
         """Raises WrongValue (the launcher has checked the settings)."""
         self.app = app
         settings = RequestSettings.from_environment(os.environ)
-        self.pixels = PixelBudget(settings.pixels_in_flight)
+        self.pixels, self.video_pixels = PixelBudget(settings.pixels_in_flight), settings.video_pixels
         self.names, self.family = settings.served_names, settings.family
         self.key_digests = settings.key_digests
         self.hosts = settings.media_hosts
@@ -110,20 +109,24 @@ class ChatOnly:
             held.free()
 
     async def room_for(self, document: dict[str, Any]) -> Room:
-        """Room for the pixels of a request's images. Raises Refusal where there is none, or never could be."""
-        pixels = await asyncio.to_thread(pixels_of_request, document) if any(media_urls(document)) else 0
+        """Room for the pixels of a request's images and videos: of files of videos what their bound says, or what the
+        images leave of all. Raises Refusal where there is none, or never could be."""
+        pixels, files = await asyncio.to_thread(pixels_of_request, document) if any(media_urls(document)) else (0, 0)
         if pixels > self.pixels.most:
             raise Refusal(
                 400,
                 f"messages: the images have {pixels} pixels together; expected at most {self.pixels.most} "
                 "(VLM_MEGAPIXELS_IN_FLIGHT), so send fewer or smaller ones",
             )
+        each = min(self.video_pixels, (self.pixels.most - pixels) // max(1, files))
         try:
-            return await self.pixels.take(pixels, PATIENCE_S)
+            room = await self.pixels.take(pixels + files * each, PATIENCE_S)
         except TimeoutError:
             raise Refusal(
                 503, f"images of other requests fill the memory for {self.pixels.most} pixels; try again", RETRY_AFTER_S
             ) from None
+        room.of_a_video = each
+        return room
 
 
 class Body:
@@ -214,22 +217,22 @@ def with_own_ids(scope: Message, document: dict[str, Any]) -> tuple[Message, boo
     return {**scope, "headers": headers}, bool(request_id) or any(changed)
 
 
-def pixels_of_request(document: dict[str, Any]) -> int:
-    """Pixels of all images of a checked request, by their headers, and of its videos: of frames by theirs, of a file
-    what any may have. Raises Refusal."""
-    found = 0
+def pixels_of_request(document: dict[str, Any]) -> tuple[int, int]:
+    """Pixels of all images of a checked request, by their headers, and of videos that are sent as frames; and how many
+    videos are files, whose headers are not read. Raises Refusal."""
+    found = files = 0
     for where, key, url in media_urls(document):
         try:
             if is_frames(url) and key == "video_url":
                 found += sum(map(pixels_of, decode_frames_url(url)))
             elif key == "video_url":
                 decode_data_url(url, key)
-                found += int(VideoBounds.megapixels * 1_000_000)
+                files += 1
             else:
                 found += pixels_of(decode_data_url(url))
         except ValueError as error:
             raise Refusal(400, f"{where}: {error}") from error
-    return found
+    return found, files
 
 
 def replay(body: bytes, receive: Receive) -> Receive:

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Room for decoded images: so many pixels at once, over all requests.
+"""Room for decoded images and videos: so many pixels at once, over all requests.
 
 A file of 18 kB can hold 144 million pixels of one bit, which take 600 MB as RGB. A request takes room for all of its
-images before the first is decoded, so that two requests never wait for each other. Each image gives its room back when
-it is freed: at once when there are patches of it, though vLLM 0.11.1 holds it until the answer is complete.
+images before the first is decoded, so that two requests never wait for each other. For a video's file it takes what
+one may have at most, until it is decoded; then what it has. Each image and clip gives its room back when it is freed:
+at once when there are patches of it, though vLLM 0.11.1 holds it until the answer is complete.
 """
 
 from __future__ import annotations
@@ -20,10 +21,11 @@ ROOM: ContextVar[Room | None] = ContextVar("ROOM", default=None)
 
 
 class Room:
-    """What one request has taken of a budget and not yet given back; pixels."""
+    """What one request has taken of a budget and not yet given back; pixels. ``of_a_video``: of that, for each video
+    that is a file."""
 
     def __init__(self, budget: PixelBudget, pixels: int) -> None:
-        self.budget, self.left = budget, pixels
+        self.budget, self.left, self.of_a_video = budget, pixels, 0
         self._loop = asyncio.get_running_loop()
 
     def give_back_with(self, image: Any, pixels: int) -> None:
@@ -46,7 +48,7 @@ class Room:
 
 
 def free(image: Any) -> None:
-    """Free the pixels of a request's image, whoever holds it on; others, as those of vLLM's profiling, stay."""
+    """Free the pixels of a request's image or clip, whoever holds it on; others, as those of vLLM's profiling, stay."""
     if room := getattr(image, "room", None):
         image.close()
         room()

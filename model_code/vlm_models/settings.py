@@ -8,6 +8,8 @@ from dataclasses import dataclass
 
 import declared_settings
 
+from .video.bounds import VideoBounds
+
 
 @dataclass(frozen=True)
 class VisionSettings:
@@ -37,11 +39,13 @@ def in_int8(env: Mapping[str, str]) -> bool:
 @dataclass(frozen=True)
 class RequestSettings:
     """pixels_in_flight: of decoded images that the API server holds at once, over all requests; media_hosts: from which
-    images and videos are fetched for a request that gives their address. The launcher says served_names, those of the
-    loaded model, its family, and key_digests: SHA-256 in hex of the keys, of which a request needs one. Where nobody
-    says them, vLLM alone checks a request's model, and asks for keys of its own."""
+    images and videos are fetched for a request that gives their address. The launcher says video_pixels, which the
+    frames of one video have at most, served_names, those of the loaded model, its family, and key_digests: SHA-256 in
+    hex of the keys, of which a request needs one. Where nobody says them, a video has the usual pixels, vLLM alone
+    checks a request's model, and asks for keys of its own."""
 
     pixels_in_flight: int
+    video_pixels: int
     media_hosts: frozenset[str]
     served_names: tuple[str, ...]
     family: str
@@ -49,12 +53,13 @@ class RequestSettings:
 
     @classmethod
     def from_environment(cls, env: Mapping[str, str]) -> RequestSettings:
-        """Read VLM_MEGAPIXELS_IN_FLIGHT and VLM_MEDIA_HOSTS, empty means unset, and the launcher's VLM_SERVED_NAMES,
-        VLM_FAMILY and VLM_KEY_DIGESTS. Raises WrongValue."""
+        """Read VLM_MEGAPIXELS_IN_FLIGHT and VLM_MEDIA_HOSTS, empty means unset, and the launcher's
+        VLM_VIDEO_MEGAPIXELS, VLM_SERVED_NAMES, VLM_FAMILY and VLM_KEY_DIGESTS. Raises WrongValue."""
         pixels = declared_settings.whole(env, "VLM_MEGAPIXELS_IN_FLIGHT") * 1_000_000
+        video = int(float(env.get("VLM_VIDEO_MEGAPIXELS") or VideoBounds.megapixels) * 1_000_000)
         hosts = declared_settings.text(env, "VLM_MEDIA_HOSTS").lower().split()
         names, digests = (
             tuple(word for word in env.get(name, "").split(",") if word)
             for name in ("VLM_SERVED_NAMES", "VLM_KEY_DIGESTS")
         )
-        return cls(pixels, frozenset(hosts), names, env.get("VLM_FAMILY", ""), digests)
+        return cls(pixels, video, frozenset(hosts), names, env.get("VLM_FAMILY", ""), digests)

@@ -91,13 +91,13 @@ class MediaProcessor:
         raise NotImplementedError
 
     def apply(self, *words: Any, **named: Any) -> Any:
-        """vLLM's, and behind it the images are freed: without a cache of inputs, prefix caching hashes them last."""
+        """vLLM's, and behind it the pixels are freed: without a cache of inputs, prefix caching hashes them last."""
         asked = APPLIES.bind(self, *words, **named).arguments
         vllms: Any = super()  # the class that this one is mixed into
         made = vllms.apply(*words, **named)
         media = asked["inputs"].mm_data_items if "inputs" in asked else asked["mm_data"]  # 0.11.1
-        for image in media.get("image", ()):
-            free(image)
+        for item in (*media.get("image", ()), *media.get("video", ())):
+            free(item[0] if isinstance(item, tuple) else item)  # a clip has its facts beside it
         return made
 
     def _call_hf_processor(self, *words: Any, **named: Any) -> BatchFeature:

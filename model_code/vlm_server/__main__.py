@@ -22,7 +22,7 @@ from .die_memory import check_graphs_of_a_die, fit_to_die, share_of_a_replica
 from .host import Host
 from .serving import Serving, check_graphs, check_precision, running_stack
 from .settings import Settings
-from .words import keys, served_names, without
+from .words import keys, served_names, video_megapixels, without
 
 
 def main(arguments: list[str]) -> int:
@@ -79,6 +79,7 @@ def main(arguments: list[str]) -> int:
         told = {
             "VLM_SERVED_NAMES": ",".join(served_names(command)),
             "VLM_FAMILY": family,
+            "VLM_VIDEO_MEGAPIXELS": video_megapixels(command),
             "VLM_KEY_DIGESTS": ",".join(hashlib.sha256(key.encode()).hexdigest() for key in known),
         }
         # -P: a folder of the working directory that is named as a package is not taken for it.

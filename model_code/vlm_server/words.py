@@ -107,6 +107,15 @@ def served_names(command: Sequence[str]) -> list[str]:
     return values(command, "--served-model-name")
 
 
+def video_megapixels(command: Sequence[str]) -> str:
+    """What `--media-io-kwargs` says that the frames of a video may have; empty where it is left to the default."""
+    try:
+        found = json.loads(last_value(command, "--media-io-kwargs") or "{}")["video"]["megapixels"]
+    except (KeyError, TypeError, ValueError):
+        return ""
+    return str(found) if isinstance(found, (int, float)) and found > 0 else ""
+
+
 def keys(command: Sequence[str], env: Mapping[str, str]) -> list[str]:
     """The keys of which a request needs one; none where it needs none."""
     return [key for key in values(command, "--api-key") or [env.get("VLLM_API_KEY", "")] if key]

@@ -3,11 +3,13 @@
 
 A probe is a real request, for one token of a tiny image, so that the engine has to work. On a loaded replica it may
 wait behind other requests, so a failed probe counts only while the replica's counters of tokens and requests stand
-still.
+still. They move when a step of the engine ends, which on a CPU may take many probes; there its CPU time tells whether
+it computes.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -18,6 +20,7 @@ import urllib.request
 
 from prometheus_client.metrics_core import Metric
 
+from bounded_child import cpu_s
 from container import folders, replicas
 from container.metrics import fetch
 from container.replica import processes_of_group, record
@@ -28,6 +31,11 @@ from tool_errors import run
 
 WORK = {f"vllm:{name}_total" for name in ("prompt_tokens", "generation_tokens", "request_success")}
 MEET_EVERY_S, MEET_TIMEOUT_S = 0.5, 1.0
+# Of one core: an engine that computes takes more, one that waits for requests less.
+LEAST_SHARE = 0.1
+# For so long CPU time stands for work: a step takes four whole pages of Qwen2-VL (max-num-batched-tokens), each of up
+# to 430 s on two cores. What computes for longer spins.
+LONGEST_STEP_S = 1800
 
 
 def work_done(page: list[Metric] | None) -> float | None:
@@ -55,6 +63,16 @@ def answers(url: str, model: str, timeout: float) -> bool:
         return False
 
 
+def engine_cpu_s(group: int) -> float:
+    """Seconds of CPU time of a replica's processes, without the API server, which leads their group: it works for each
+    probe, even where the engine hangs."""
+    found = 0.0
+    for process in processes_of_group(group):
+        with contextlib.suppress(OSError):  # it has ended
+            found += cpu_s(process) if process != group else 0
+    return found
+
+
 class Watch:
     """The probes of one replica. A failed probe counts only once the replica has answered, `/health` included;
     before that it is loading."""
@@ -66,6 +84,8 @@ class Watch:
         self._seen = False
         self._failed = 0
         self._work: float | None = None
+        self._still_since = 0.0  # time.monotonic()
+        self._cpu = (0.0, 0.0)  # of the engine, and when
 
     def meet(self) -> None:
         """See whether a loading replica is ready. Call it often: a replica that hangs just after it became ready would
@@ -83,6 +103,14 @@ class Watch:
             self._group, self._seen, self._failed, self._work = group, False, 0, None
         return group
 
+    def _computes(self, group: int) -> bool:
+        """Whether the engine has computed since the last call. Only on a CPU: a driver that hangs may spin."""
+        if os.environ.get("HARDWARE") != "cpu":
+            return False
+        (cpu, then), now = self._cpu, time.monotonic()
+        self._cpu = (engine_cpu_s(group), now)
+        return now - self._still_since < LONGEST_STEP_S and self._cpu[0] - cpu > LEAST_SHARE * (now - then)
+
     def check(self) -> None:
         """Probe once; kill the replica after too many failures in a row."""
         group = self._known_group()
@@ -97,7 +125,10 @@ class Watch:
             return  # it answers, but whether it works is unknown
         moved = work is not None and work != self._work
         self._work = work
-        if not self._seen or moved:
+        if moved:
+            self._still_since = time.monotonic()
+        computes = self._computes(group)
+        if not self._seen or moved or (page is not None and computes):
             return
         self._failed += 1
         if self._failed >= self._allowed:

@@ -386,6 +386,59 @@ def test_a_busy_replica_is_left_alone(watched):
     assert killed == []
 
 
+class Clock:
+    """Steps of 40 s, as a probe that fails takes, in each of which the engine computes for ``share`` of the time."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, hardware: str) -> None:
+        self.now = self.cpu = 0.0
+        monkeypatch.setenv("HARDWARE", hardware)
+        monkeypatch.setattr(watchdog, "engine_cpu_s", lambda group: self.cpu)
+        monkeypatch.setattr(watchdog, "time", SimpleNamespace(monotonic=lambda: self.now))
+
+    def checks_until_killed(self, watch: watchdog.Watch, killed: list[object], share: float, most: int) -> int:
+        for count in range(most):
+            if killed:
+                return count
+            self.now, self.cpu = self.now + 40, self.cpu + 40 * share
+            watch.check()
+        return most
+
+
+@pytest.mark.parametrize(("hardware", "share", "checks"), [("cpu", 1.5, 48), ("cpu", 0.02, 4), ("ascend", 1.5, 4)])
+def test_a_long_step_on_a_cpu_is_work(
+    watched, monkeypatch: pytest.MonkeyPatch, hardware: str, share: float, checks: int
+):
+    """The counters move only when it ends. For half an hour at most; an NPU's driver that hangs may spin."""
+    replica, watch, killed = watched
+    clock = Clock(monkeypatch, hardware)
+    watch.check()
+    replica.answering = False
+    assert clock.checks_until_killed(watch, killed, share, 100) == checks
+
+
+def test_an_api_server_that_hangs_is_killed_while_the_engine_computes(watched, monkeypatch: pytest.MonkeyPatch):
+    replica, watch, killed = watched
+    clock = Clock(monkeypatch, "cpu")
+    watch.check()
+    replica.answering = False
+    monkeypatch.setattr(watchdog, "fetch", lambda url: None)
+    assert clock.checks_until_killed(watch, killed, 1.5, 100) == 3
+
+
+def test_the_engines_cpu_time_is_without_the_api_servers(monkeypatch: pytest.MonkeyPatch):
+    """And without that of a process that ends meanwhile."""
+    times = {4242: 50.0, 4243: 3.0, 4244: 4.0}
+
+    def cpu_s(process: int) -> float:
+        if process not in times:
+            raise ProcessLookupError
+        return times[process]
+
+    monkeypatch.setattr(watchdog, "processes_of_group", lambda group: [4242, 4243, 4244, 4245])
+    monkeypatch.setattr(watchdog, "cpu_s", cpu_s)
+    assert watchdog.engine_cpu_s(4242) == 7
+
+
 def test_a_replica_without_counters_is_left_alone(watched):
     """VLM_ARGS=--disable-log-stats: a probe that waits behind work looks like one that hangs."""
     replica, watch, killed = watched

@@ -21,7 +21,7 @@ from vlm_server.__main__ import main
 from vlm_server.command import build_command, max_num_seqs
 from vlm_server.die_memory import BESIDES, check_graphs_of_a_die, fit_to_die, share_of_a_replica
 from vlm_server.settings import Settings
-from vlm_server.words import last_value
+from vlm_server.words import last_value, video_megapixels
 
 
 @pytest.mark.parametrize(
@@ -267,6 +267,23 @@ def test_keys_reach_the_middleware_as_digests_and_vllm_not_at_all(
     capsys.readouterr()
     assert main(["--print-command"]) == 0 and "first" not in capsys.readouterr().out
     assert main(["--check"]) == 0 and json.loads(capsys.readouterr().out)["api_key"] == "first", "for the watchdog"
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        ([], ""),
+        (
+            ["--media-io-kwargs", '{"video": {"megapixels": 100}}', '--media-io-kwargs={"video": {"megapixels": 9}}'],
+            "9",
+        ),
+        (["--media-io-kwargs", '{"video": {"fps": 1}}'], ""),
+        (["--media-io-kwargs.video.megapixels", "9"], ""),  # a video has 9 then, of the default that is booked
+        (["--media-io-kwargs", "wrong"], ""),
+    ],
+)
+def test_the_middleware_is_told_what_a_video_may_have(words: list[str], told: str):
+    assert video_megapixels(["vllm", "serve", *words]) == told
 
 
 def test_without_the_middleware_vllm_keeps_its_keys(

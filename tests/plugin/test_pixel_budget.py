@@ -4,8 +4,10 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import json
 from collections.abc import Mapping
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -14,12 +16,14 @@ import torch
 
 from env_values import WrongValue
 from tests.plugin.chat import body, image_part, text_part
+from tests.plugin.clips import clip
 from tests.plugin.gate import BOMB, SIDE, Exchange, Vllm
 from tests.support.wait import WAIT_S
 from vlm_models import middleware, parts
 from vlm_models.media import DataUrlConnector
 from vlm_models.middleware import ChatOnly
 from vlm_models.pixels import PixelBudget
+from vlm_models.video.decode import Clip
 from vlm_models.vllm_names import APPLIES, PROCESSES, MediaProcessor
 
 
@@ -53,22 +57,23 @@ def test_twelve_bombs_are_decoded_within_the_budget():
 
 
 class Vllms:
-    """vLLM's processor with prefix caching and without a cache of inputs: it hashes the images last."""
+    """vLLM's processor with prefix caching and without a cache of inputs: it hashes the pixels last."""
 
     def apply(self, *words: Any) -> Any:
         asked = APPLIES.bind(self, *words).arguments
-        images = (asked["inputs"].mm_data_items if "inputs" in asked else asked["mm_data"])["image"]
+        given = asked["inputs"].mm_data_items if "inputs" in asked else asked["mm_data"]
+        images, clips = given.get("image", ()), [clip for clip, _ in given.get("video", ())]
+        media = {"images": images, "videos": clips}
         processor: Any = self
-        prompt = "prompt" in PROCESSES.parameters
         features = processor._call_hf_processor(
-            *(["", {"images": images}, {}, {}] if prompt else [{"images": images}, {}])
+            *(["", media, {}, {}] if "prompt" in PROCESSES.parameters else [media, {}])
         )
-        assert all(image.tobytes() for image in images)
+        assert all(image.tobytes() for image in images) and all(clip.any() for clip in clips)
         return features
 
 
 class Processor(MediaProcessor, Vllms):
-    """Makes features of images, as the families do."""
+    """Makes features of images and videos, as the families do."""
 
     info = SimpleNamespace(
         get_tokenizer=lambda: lambda prompt, **_: {},
@@ -76,7 +81,15 @@ class Processor(MediaProcessor, Vllms):
     )
 
     def media_features(self, media: Mapping[str, Any], options: Mapping[str, Any]) -> Mapping[str, Any]:
-        return {"values": torch.ones(2), "sizes": torch.tensor([image.size for image in media["images"]])}
+        sizes = torch.tensor([item.size for items in media.values() for item in items])
+        return {"values": torch.ones(2), "sizes": sizes}
+
+    @classmethod
+    async def features(cls, **media: list[Any]) -> list[Any]:
+        words = ("", media, {}) if "mm_data" in APPLIES.parameters else (SimpleNamespace(mm_data_items=media), None)
+        made = await asyncio.to_thread(cls().apply, *words)
+        assert made["values"].dtype == torch.bfloat16, "the model's, as vLLM's own method makes them"
+        return made["sizes"].tolist()  # whole numbers stay
 
 
 def test_room_is_free_when_there_are_patches_long_before_the_answer():
@@ -89,11 +102,7 @@ def test_room_is_free_when_there_are_patches_long_before_the_answer():
             ((_, _, url),) = parts.media_urls(document)
             image = await DataUrlConnector().fetch_image_async(url)
             assert budget.used == image.width * image.height
-            media = {"image": [image]}
-            words = ("", media, {}) if "mm_data" in APPLIES.parameters else (SimpleNamespace(mm_data_items=media), None)
-            features = await asyncio.to_thread(Processor().apply, *words)
-            assert features["sizes"].tolist() == [list(image.size)], "whole numbers stay"
-            assert features["values"].dtype == torch.bfloat16, "the model's, as vLLM's own method makes them"
+            assert await Processor.features(image=[image]) == [list(image.size)]
             decoded.set()
             await end.wait()
 
@@ -105,6 +114,59 @@ def test_room_is_free_when_there_are_patches_long_before_the_answer():
         room.close()
         end.set()
         assert (await task).status == 200 and budget.used == 0
+
+    asyncio.run(asyncio.wait_for(run(), WAIT_S))
+
+
+def video_part(file: bytes) -> dict[str, Any]:
+    return {"type": "video_url", "video_url": {"url": f"data:video/mp4;base64,{base64.b64encode(file).decode()}"}}
+
+
+def test_a_video_holds_room_for_what_it_has_and_for_its_features_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """While it is decoded, for what it may have. Its memory goes with its room, whoever holds the frames on."""
+    monkeypatch.setenv("VLM_VIDEO_MEGAPIXELS", "1.5")
+    pixels, held = 4 * 320 * 64, list[Clip]()
+
+    async def run() -> None:
+        async def work(document: dict[str, Any]) -> None:
+            ((_, _, url),) = parts.media_urls(document)
+            assert budget.used == 1_500_000
+            frames, _ = await DataUrlConnector({"video": {}}).fetch_video_async(url)
+            assert budget.used == pixels and frames.any()
+            held.append(frames)
+            assert await Processor.features(video=[(frames, {})]) == [3 * pixels]
+            await asyncio.sleep(0)
+            assert budget.used == 0 and not frames.any()
+
+        gate = ChatOnly(Vllm(work))
+        budget = budget_of(gate, 2_000_000)
+        sent = json.dumps(body(video_part(clip(tmp_path)))).encode()
+        assert (await Exchange(gate, sent).run()).status == 200 and budget.used == 0
+
+    asyncio.run(asyncio.wait_for(run(), WAIT_S))
+    assert held
+
+
+def test_a_video_may_have_what_fits_into_the_operators_bound(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """VLM_MEGAPIXELS_IN_FLIGHT below what a video may have gives large ones fewer frames."""
+    pixels, counts = 4 * 320 * 64, list[int]()
+
+    async def run() -> None:
+        async def work(document: dict[str, Any]) -> None:
+            assert budget.used == budget.most
+            url = next(url for _, key, url in parts.media_urls(document) if key == "video_url")
+            counts.append(len((await DataUrlConnector({"video": {}}).fetch_video_async(url))[0]))
+
+        gate = ChatOnly(Vllm(work))
+        sent = json.dumps(body(image_part(BOMB), video_part(clip(tmp_path)))).encode()
+        budget = budget_of(gate, SIDE * SIDE + pixels)
+        assert (await Exchange(gate, sent).run()).status == 200
+        budget = budget_of(gate, SIDE * SIDE + pixels - 1)
+        assert (await Exchange(gate, sent).run()).status == 200
+        budget = budget_of(gate, SIDE * SIDE + 1)
+        with pytest.raises(ValueError, match=r"2 frames of 320 x 64 are more than 1e-06 million pixels"):
+            await Exchange(gate, sent).run()
+        assert budget.used == 0 and counts == [4, 2]
 
     asyncio.run(asyncio.wait_for(run(), WAIT_S))
 

@@ -14,7 +14,7 @@ from transformers.models.qwen2_vl.video_processing_qwen2_vl import Qwen2VLVideoP
 from transformers.video_utils import VideoMetadata
 
 from tests.plugin.chat import encode
-from tests.plugin.clips import clip, number_of
+from tests.plugin.clips import clip, head_first, number_of, trimmed
 from tests.support.launched import SERVING
 from vlm_models import middleware
 from vlm_models.media import DataUrlConnector
@@ -60,19 +60,41 @@ def test_a_matroska_file_has_the_frames_that_it_has(tmp_path: Path, length: floa
     assert [number_of(one) for one in frames] == facts["frames_indices"]
 
 
+@pytest.mark.parametrize(("first", "shown"), [(0, 20), (5, 40), (13, 25), (30, 20), (49, 1)])
+def test_a_trimmed_mp4_has_the_frames_that_it_shows(tmp_path: Path, first: int, shown: int):
+    """Whoever cuts a film without coding it anew leaves the frames from the last key frame on, hidden."""
+    frames, facts = decode_video(trimmed(clip(tmp_path, 50, 25), first, shown), VideoBounds(fps=25))
+    assert facts["total_num_frames"] == shown and len(frames) == max(1, shown // 2 * 2)
+    assert [number_of(one) for one in frames] == [first + index for index in facts["frames_indices"]]
+
+
+@pytest.mark.parametrize(("most", "megapixels"), [(10, 0.21), (4, 0.1), (2, 0.041)])
+def test_large_frames_are_fewer(tmp_path: Path, most: int, megapixels: float):
+    """As the processor chooses so many, instead of a refusal."""
+    frames, facts = decode_video(clip(tmp_path, 250, 25), VideoBounds(megapixels=megapixels))
+    about = VideoMetadata(total_num_frames=250, fps=25, duration=10)
+    chosen = Qwen2VLVideoProcessor().sample_frames(about, fps=2, min_frames=2, max_frames=most).tolist()
+    assert facts["frames_indices"] == chosen and [number_of(one) for one in frames] == chosen and len(chosen) == most
+
+
 def test_files_that_are_refused(tmp_path: Path):
     whole = clip(tmp_path, 50, 25)
     avi = clip(tmp_path, 50, 25, kind="avi")
     refused = {
         "cut off": (whole[: len(whole) // 2], BOUNDS, "cannot be decoded: it is cut off or damaged"),
         "cut off behind its head": (avi[: len(avi) // 3], BOUNDS, "cut off or damaged"),
+        "cut off and trimmed": (
+            trimmed(head_first(whole), 10, 40)[: len(whole) // 2],
+            VideoBounds(fps=25),
+            "cannot be read: it is cut off or damaged",
+        ),
         "nothing": (b"", BOUNDS, "format is not known"),
         "a playlist": (b"#EXTM3U\nfile:///etc/hostname\n", BOUNDS, "format is not known"),
         "an empty box": (b"\0\0\0\x18ftypisom" + b"\0" * 40, BOUNDS, "cannot be decoded"),
         "bytes": (whole, VideoBounds(megabytes=0.001), "bytes; expected at most 0.001 million"),
         "nothing behind its head": (clip(tmp_path, 50, 25, kind="mkv")[:800], BOUNDS, "it has 0 frames"),
         "seconds": (whole, VideoBounds(seconds=1), "2.0 s long; expected at most 1 s"),
-        "pixels": (whole, VideoBounds(megapixels=0.05), "4 frames of 320 x 64 are more than 0.05 million pixels"),
+        "pixels": (whole, VideoBounds(megapixels=0.04), "2 frames of 320 x 64 are more than 0.04 million pixels"),
     }
     for name, (data, bounds, words) in refused.items():
         with pytest.raises(ValueError, match="the video") as caught:
@@ -113,13 +135,13 @@ def test_the_connector_takes_both_forms_where_the_model_reads_video(tmp_path: Pa
 
 
 def test_a_videos_pixels_are_counted_before_it_is_decoded():
-    def pixels(url: str) -> int:
+    def pixels(url: str) -> tuple[int, int]:
         parts = [{"type": "video_url", "video_url": {"url": url}}]
         return middleware.pixels_of_request({"messages": [{"role": "user", "content": parts}]})
 
     one = base64.b64encode(encode(Image.new("RGB", (40, 30)))).decode()
-    assert pixels(f"data:video/jpeg;base64,{one},{one}") == 2400
-    assert pixels("data:video/mp4;base64,AAAA") == 100_000_000
+    assert pixels(f"data:video/jpeg;base64,{one},{one}") == (2400, 0)
+    assert pixels("data:video/mp4;base64,AAAA") == (0, 1)
     with pytest.raises(middleware.Refusal, match=r"messages\[0\].content\[0\].video_url: "):
         pixels("data:video/mp4;base64,%")
 

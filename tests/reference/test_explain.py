@@ -13,7 +13,11 @@ from PIL import Image
 
 from reference import inference
 from reference.explain import __main__ as explain
+from reference.media import read_video
+from tests.plugin.clips import clip as numbered_clip
+from tests.plugin.clips import head_first, number_of, trimmed
 from tests.support.paths import GOLDEN
+from tool_errors import UsageError
 
 pytestmark = pytest.mark.model
 
@@ -49,6 +53,16 @@ def test_hunyuan_has_a_token_more_in_each_row_and_two_around(tool, models, tmp_p
     assert f"tokens        {15 * 21 + 2}" in out and "as it is: both sides are multiples of 32 = 16 x 2" in out
     line = next(line for line in out.splitlines() if f"x {15 * 21}" in line)
     assert line.split()[-3:] == ["0..20", "0..14", "0"], "column, row, image"
+
+
+def test_a_trimmed_mp4_has_the_frames_that_it_shows(tmp_path: Path):
+    whole = numbered_clip(tmp_path, 50, 25)
+    (file := tmp_path / "trimmed.mp4").write_bytes(trimmed(whole, 13, 25))
+    frames, facts = read_video(file, fps=25, max_frames=128)
+    assert facts["total"] == 25 and [number_of(one) for one in frames] == [13 + index for index in facts["chosen"]]
+    file.write_bytes(trimmed(head_first(whole), 13, 25)[: len(whole) // 2])
+    with pytest.raises(UsageError, match="cut off or damaged"):
+        read_video(file, fps=25, max_frames=128)
 
 
 def test_videos_and_images_of_one_prompt(tool, models, clip, capsys):

@@ -11,7 +11,8 @@ from typing import Any
 @dataclass(frozen=True)
 class VideoBounds:
     """``fps`` are the frames of a second that the model sees, ``frames`` how many in all; ``seconds`` and ``megabytes``
-    bound the file, ``megapixels`` the chosen frames together, ``patience`` (seconds) its decoding."""
+    bound the file, ``megapixels`` the chosen frames together, of which there are fewer where they are large, and
+    ``patience`` (seconds) its decoding."""
 
     fps: float = 2.0
     frames: int = 128

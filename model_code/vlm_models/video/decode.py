@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import mmap
 import subprocess
 import sys
 from typing import Any
@@ -16,7 +17,27 @@ from bounded_child import environment
 from ..images import decode_image, pixels_of
 from .bounds import VideoBounds
 
-Video = tuple[np.ndarray, dict[str, Any]]
+
+class Clip(np.ndarray):
+    """Frames [frames, height, width, 3] uint8 RGB whose memory can be freed while others hold them on."""
+
+    memory: mmap.mmap
+
+    @classmethod
+    def of(cls, frames: np.ndarray) -> Clip:
+        """A copy of frames."""
+        memory = mmap.mmap(-1, frames.nbytes, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+        clip = cls(frames.shape, np.uint8, buffer=memory)
+        clip[...] = frames
+        clip.memory = memory
+        return clip
+
+    def close(self) -> None:
+        """Whoever looks at the frames from now on sees black ones."""
+        self.memory.madvise(mmap.MADV_DONTNEED)
+
+
+Video = tuple[Clip, dict[str, Any]]
 
 
 def known_kind(data: bytes) -> bool:
@@ -42,13 +63,14 @@ def decode_video(data: bytes, bounds: VideoBounds) -> Video:
         )
     except subprocess.TimeoutExpired:
         raise ValueError(f"the video was not decoded within {2 * bounds.patience} s; send a shorter one") from None
-    line, _, pixels = done.stdout.partition(b"\n")
+    line = done.stdout[: done.stdout.find(b"\n") + 1]
     if done.returncode or not line:
         raise ValueError("the video cannot be decoded: its decoder ended early, so it is damaged, or takes too much")
     facts = json.loads(line)
     if "error" in facts:
         raise ValueError(f"the video is refused: {facts['error']}")
-    return np.frombuffer(pixels, np.uint8).reshape(facts.pop("shape")), facts
+    frames = np.frombuffer(done.stdout, np.uint8, offset=len(line))
+    return Clip.of(frames.reshape(facts.pop("shape"))), facts
 
 
 def decode_frames(files: list[bytes], bounds: VideoBounds) -> Video:
@@ -56,10 +78,10 @@ def decode_frames(files: list[bytes], bounds: VideoBounds) -> Video:
     if not 0 < len(files) <= bounds.frames:
         raise ValueError(f"the video has {len(files)} frames; expected 1 to {bounds.frames}")
     if sum(map(pixels_of, files)) > bounds.megapixels * 1_000_000:
-        raise ValueError(f"the video's frames have more than {bounds.megapixels} million pixels; send smaller ones")
+        raise ValueError(f"the video's frames have more than {bounds.megapixels:g} million pixels; send smaller ones")
     frames = [np.asarray(decode_image(file)) for file in files]
     for number, frame in enumerate(frames):
         if frame.shape != frames[0].shape:
             shape, first = (f"{one.shape[1]} x {one.shape[0]}" for one in (frame, frames[0]))
             raise ValueError(f"the video's frame {number + 1} has {shape} pixels, its first {first}; expected one size")
-    return np.stack(frames), {}
+    return Clip.of(np.stack(frames)), {}

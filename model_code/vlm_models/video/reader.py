@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+import mp4
 from bounded_child import bound, bound_cpu, confine, end_with_parent
 from isolation import isolate
 
@@ -57,7 +58,8 @@ def read(data: bytes, bounds: VideoBounds, counted: int | None = None) -> tuple[
     """The chosen frames [frames, height, width, 3] uint8, and what vLLM calls the video's metadata. Raises BadVideo.
 
     ``counted``: frames of a file that was read to its end. Matroska does not say how many it has, and OpenCV takes its
-    length for it: there may be none, or a sound that is longer than the picture.
+    length for it: there may be none, or a sound that is longer than the picture. Of MP4 it counts frames too that the
+    file hides.
     """
     import cv2
 
@@ -79,18 +81,19 @@ def read(data: bytes, bounds: VideoBounds, counted: int | None = None) -> tuple[
     if total / fps > bounds.seconds:
         raise BadVideo(f"it is {total / fps:.1f} s long; expected at most {bounds.seconds} s")
     width, height = (int(video.get(key)) for key in (cv2.CAP_PROP_FRAME_WIDTH, cv2.CAP_PROP_FRAME_HEIGHT))
-    chosen = frame_indices(total, fps, bounds.fps, bounds.frames)
+    fitting = int(bounds.megapixels * 1_000_000) // max(1, width * height)
+    chosen = frame_indices(total, fps, bounds.fps, min(bounds.frames, fitting))
     if width * height * len(chosen) > bounds.megapixels * 1_000_000:
         raise BadVideo(
-            f"{len(chosen)} frames of {width} x {height} are more than {bounds.megapixels} million pixels; send a "
-            "smaller or shorter one"
+            f"{len(chosen)} frames of {width} x {height} are more than {bounds.megapixels:g} million pixels; send a "
+            "smaller one"
         )
     frames = np.empty((len(chosen), height, width, 3), np.uint8)
     wanted = iter(enumerate(chosen))
     place, number = next(wanted)
     for index in range(chosen[-1] + 1):
         if not video.grab():
-            if may_count:
+            if may_count or (counted is None and mp4.hides_others(data, index, fps)):
                 return read(data, bounds, index)
             raise BadVideo(f"its frame {index} of {total} cannot be read: it is cut off or damaged")
         if index == number:
