@@ -31,7 +31,7 @@ from docparser.documents.reader import DocumentReader, Reading
 from docparser.documents.renderer import LOWER_PRIORITY, Renderer
 from docparser.documents.spool import Document, OpenDocument
 from docparser.errors import Abandoned, DocumentTooLarge, DocumentTooSlow, InvalidDocument, PageTimeout
-from docparser.opening import pictures
+from docparser.opening import tones
 from docparser.settings import Settings
 from file_types import format_of
 from tests.support import bombs, samples
@@ -258,7 +258,7 @@ def test_pixels_are_the_same_in_strips(make_reader, keep, monkeypatch):
         document = keep(samples.save(Image.fromarray(pixels), "PNG"))
         with document.opened() as opened:
             whole = decoder.read_frame(opened, 0, DocumentLimits.of(Settings())).pixels
-            monkeypatch.setattr(pictures, "STRIP_PIXELS", 41 * 5)
+            monkeypatch.setattr(tones, "STRIP_PIXELS", 41 * 5)
             strips = decoder.read_frame(opened, 0, DocumentLimits.of(Settings())).pixels
         monkeypatch.undo()
         assert (whole == strips).all(), channels
