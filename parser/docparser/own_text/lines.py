@@ -225,7 +225,7 @@ def _line(words: list[Word], down: bool) -> Line:
 
 def _broken(line: Line, following: str) -> Line:
     word = line.text.rpartition(" ")[2]
-    if len(word) == 1 or word[-1] not in HYPHENS:
+    if len(word) < 2 or word[-1] not in HYPHENS:
         return line
     if ADDRESS.search(word):
         return dataclasses.replace(line, broken=True, hyphened=True)
