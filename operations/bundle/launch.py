@@ -29,9 +29,11 @@ def launch(name: str, module: str, words: list[str]) -> None:
     own = {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1"}
     if "PLUGIN_PYTHON" not in os.environ:
         own["PLUGIN_PYTHON"] = os.pathsep.join(str(ENVIRONMENTS[name].python) for name in ("vlm", "vlm-0.23"))
-    if module == "reference.accuracy":  # its --test_pages ask a parser, and it does not read .env
+    # Keys of .env, which these do not read: of the parser that --test_pages ask, and of the VLM servers.
+    if key := {"reference.accuracy": "PARSER_API_KEY", "corpus": "PARSER_VLM_API_KEY"}.get(module):
+        own[key] = VALUES.get(key, "")
+    if module == "reference.accuracy":
         words = ["--parser", parser_client.address(VALUES), *words]
-        own["PARSER_API_KEY"] = VALUES.get("PARSER_API_KEY", "")
     # PYTHONPATH stays as scripts/lib/launch.py made it.
     env = {**os.environ, **own}
     env.pop("PYTHONDONTWRITEBYTECODE", None)

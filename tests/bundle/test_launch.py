@@ -70,6 +70,15 @@ def test_the_accuracy_tool_asks_the_parser_of_env_with_its_key(
     assert env["PARSER_API_KEY"] == "s3cret"
 
 
+def test_a_corpus_is_read_with_the_vlms_key_of_env(environments: dict[str, Path], monkeypatch: pytest.MonkeyPatch):
+    became: list[Any] = []
+    monkeypatch.setattr(os, "execve", lambda *words: became.append(words))
+    monkeypatch.setattr(launch, "VALUES", {"PARSER_VLM_API_KEY": "s3cret", "PARSER_API_KEY": "another"})
+    launch.launch("corpus", "corpus", ["--help"])
+    [(_, words, env)] = became
+    assert words[3:] == ["--help"] and env["PARSER_VLM_API_KEY"] == "s3cret" and "PARSER_API_KEY" not in env
+
+
 @pytest.mark.parametrize(("callers", "after"), [("/cann/tbe:/cann/te", ":/cann/tbe:/cann/te"), ("", ""), (None, "")])
 def test_a_tool_keeps_what_cann_puts_on_pythons_path(callers: str | None, after: str, monkeypatch: pytest.MonkeyPatch):
     found = importlib.util.spec_from_file_location("launch_of_scripts", ROOT / "scripts/lib/launch.py")
