@@ -136,7 +136,7 @@ def model_at(vlm: str, values: Mapping[str, str]) -> dict[str, str]:
     """
     settings = WeightSettings.from_environment(values)
     try:
-        served = settings.catalog.by_served_name(Server(vlm, key=values.get("VLM_API_KEY")).name)
+        served = settings.catalog.by_served_name(Server(vlm, key=values.get("PARSER_VLM_API_KEY")).name)
     except ServiceError:
         served = None
     if served is None or values.get("VLM_MODEL_NAME") or served.served_name == named(settings)[0].served_name:

@@ -47,22 +47,14 @@ class SimulatedReplica(SimulatedServer):
         replica = self
 
         class Handler(JsonHandler):
-            def refuses(self) -> bool:
-                """As vLLM does with --api-key."""
-                sent = self.headers["Authorization"]
-                if replica.key and sent != f"Bearer {replica.key}":
-                    self.reply(401, {"error": "Unauthorized"})
-                    return True
-                return False
-
             def do_GET(self) -> None:
-                if self.refuses():
+                if self.refuses(replica.key):
                     return
                 self.reply(200, {"data": [{"id": replica.served_name, "root": replica.root}]})
 
             def do_POST(self) -> None:
                 body = self.body()
-                if self.refuses():
+                if self.refuses(replica.key):
                     return None
                 if body["temperature"]:
                     replica.sampled.append({name: body[name] for name in OTHER_SAMPLING})

@@ -40,6 +40,12 @@ class JsonHandler(BaseHTTPRequestHandler):
     def body(self) -> dict:
         return json.loads(self.rfile.read(int(self.headers["Content-Length"])))
 
+    def refuses(self, key: str) -> bool:
+        """Whether the request lacks `key`; then it is answered as vLLM does with --api-key. An empty one is no key."""
+        if refused := bool(key) and self.headers["Authorization"] != f"Bearer {key}":
+            self.reply(401, {"error": "Unauthorized"})
+        return refused
+
     def reply(self, status: int, body: dict, **headers: str) -> None:
         """`headers`: names with `_` for `-`."""
         self.text(status, json.dumps(body), Content_Type="application/json", **headers)

@@ -37,6 +37,7 @@ class SimulatedVlm(SimulatedServer):
     - `answer(request, number)`: the text, or `(status, message)` for an error;
     - `delay_s` before each answer, `piece_delay_s` between pieces of a stream;
     - `model` and `root`: what `/v1/models` names; `healthy`: whether `/health` answers 200;
+    - `key`: the one that requests of `/v1` need;
     - `metrics`: the text of `/metrics`, None for a server without that page;
     - `streams`: whether it can stream; `finish_reason` of each answer;
     - `sure(text)`: the log-probabilities of its tokens, which it says where it is asked; None for a server that says
@@ -60,6 +61,7 @@ class SimulatedVlm(SimulatedServer):
         self.model = MODEL
         self.root = "/models/PaddleOCR-VL"
         self.healthy = True
+        self.key = ""
         self.metrics: str | None = None
         self.delay_s = 0.0
         self.streams = True
@@ -122,9 +124,9 @@ class SimulatedVlm(SimulatedServer):
                 if self.path == "/health":
                     self.reply(200 if vlm.healthy else 503, {})
                 elif self.path == "/v1/models" and vlm.healthy:
-                    self.reply(
-                        200, {"object": "list", "data": [{"id": vlm.model, "root": vlm.root, "object": "model"}]}
-                    )
+                    served = {"id": vlm.model, "root": vlm.root, "object": "model"}
+                    if not self.refuses(vlm.key):
+                        self.reply(200, {"object": "list", "data": [served]})
                 elif self.path == "/metrics" and vlm.metrics is not None:
                     self.text(200, vlm.metrics)
                 else:
@@ -132,6 +134,8 @@ class SimulatedVlm(SimulatedServer):
 
             def do_POST(self):
                 body = self.body()
+                if self.refuses(vlm.key):
+                    return
                 if self.path != "/v1/chat/completions":
                     self.reply(404, {"error": {"message": f"no such page: {self.path}"}})
                 elif not body.get("messages"):

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from batch.local_parsers import workers
+from batch.local_parsers import model_at, workers
 from reference.prompts import HUNYUAN_TASKS
 from tests.support.paths import DATA, DEMO_LAYOUT, ROOT, python_of
 from tests.support.simulated_vlm import SimulatedVlm
@@ -80,6 +80,13 @@ SETTINGS = {
     "PARSER_CALLBACK_HOSTS": "hooks.example.org",
     "VLM_FURTHER_URLS": "http://127.0.0.1:9/v1",
 }
+
+
+def test_a_server_says_what_it_serves_to_the_key_that_its_parser_sends(vlms):
+    vlms[0].key, vlms[0].model = "s3cret", "HunyuanOCR"
+    own = {"VLM_MODEL": "PaddleOCR-VL-1.6", "PARSER_VLM_API_KEY": "s3cret"}
+    assert model_at(vlms[0].url, own) == {"VLM_MODEL": "HunyuanOCR"}
+    assert model_at(vlms[0].url, {**own, "PARSER_VLM_API_KEY": "another"}) == {}
 
 
 @pytest.mark.long
