@@ -41,7 +41,7 @@ def main(arguments: list[str]) -> int:
         serving = Serving.load(settings.weights.models_config)
         weights = find_vlm(settings.weights)
         if weights.demo:
-            print(demo_banner(weights, settings.weights), file=sys.stderr, flush=True)
+            print(demo_banner(settings.weights), file=sys.stderr, flush=True)
         elif settings.weights.vlm_model is None:
             print(choice(weights, settings.weights), file=sys.stderr, flush=True)
         if options.print_weights:
@@ -101,7 +101,7 @@ def choice(weights: VlmWeights, settings: WeightSettings) -> str:
     return said
 
 
-def demo_banner(weights: VlmWeights, settings: WeightSettings) -> str:
+def demo_banner(settings: WeightSettings) -> str:
     """A few lines that cannot be overlooked: demo weights, what they read, and where the published ones go."""
     lines = (
         "DEMO WEIGHTS are in use: a small model of the same architecture, made by this project.",

@@ -109,10 +109,8 @@ def served_names(command: Sequence[str]) -> list[str]:
 
 def video_megapixels(command: Sequence[str]) -> str:
     """What `--media-io-kwargs` says that the frames of a video may have; empty where it is left to the default."""
-    try:
-        found = json.loads(last_value(command, "--media-io-kwargs") or "{}")["video"]["megapixels"]
-    except (KeyError, TypeError, ValueError):
-        return ""
+    video = mapping(command, "--media-io-kwargs").get("video")
+    found = video.get("megapixels") if isinstance(video, dict) else None
     return str(found) if isinstance(found, (int, float)) and found > 0 else ""
 
 
