@@ -2,14 +2,14 @@
 """The parser's need of memory, by the number of its workers, and how many it starts by default.
 
 SHARED is 1 GiB for the service, 1 for requests (PARSER_MAX_BODIES_MIB), 4 for two renderers (PARSER_RENDER_MEMORY_MIB)
-and 3 for four children (PARSER_CHILD_MEMORY_MIB) at their bounds at once. A worker with the published layout model
-holds 0.67 GiB of its own on OpenVINO, 0.71 on Paddle.
+and 3 for four children (PARSER_CHILD_MEMORY_MIB) at their bounds at once. A worker holds 0.93 GiB of its own with
+PP-DocLayoutV3, which PaddleOCR-VL-1.5 and 1.6 bring, 0.65 with PP-DocLayoutV2 (docs/benchmarks.md).
 """
 
 from __future__ import annotations
 
 GIB = 1 << 30
-SHARED, WORKER = 9 * GIB, 7 * GIB // 10
+SHARED, WORKER = 9 * GIB, GIB
 MOST = 32  # by default: for the pages of 16 dies, by arithmetic (docs/benchmarks.md)
 
 

@@ -9,9 +9,9 @@ PARSER_CONTAINER = (
     Setting(
         "PARSER_MEM_LIMIT",
         "",
-        "Memory limit of the parser container: 9 GiB, of which PARSER_MAX_BODIES_MIB is 1, and 0.7 GiB for each "
-        "worker. 12g are enough for 4 workers, 32g for 32; with less the parser starts fewer.",
-        shown="12g, Ascend 32g",
+        "Memory limit of the parser container: 9 GiB, of which PARSER_MAX_BODIES_MIB is 1, and 1 GiB for each "
+        "worker. 13g are enough for 4 workers, 41g for 32; with less the parser starts fewer.",
+        shown="13g, Ascend 41g",
     ),
 )
 BUCKET = (

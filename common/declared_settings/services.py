@@ -88,7 +88,7 @@ VLM_SERVER = (
         "VLM_THREADS",
         "",
         "Threads of each library's pool in a replica and the layout server; empty: on Ascend its cores, at most 8; on "
-        "CPU its cores.",
+        "CPU its cores, of which vLLM leaves one free from four on.",
         least=1,
         most=1024,
     ),
@@ -98,9 +98,9 @@ VLM_SERVER = (
     Choice(
         "VLM_GRAPH_MODE",
         "",
-        "Ascend: `none` or `piecewise`. Stack 0.11.1 treats `full_and_piecewise` as `piecewise` and refuses the other "
-        "two. Stack 0.23.0 accepts all; its default is `full_and_piecewise`. Acceptance measures which is fastest "
-        "(docs/check.md#the-first-hour-on-a-node).",
+        "Ascend: `none` or `piecewise`. Stack 0.11.1 treats `full_and_piecewise` as `piecewise` and refuses `full` "
+        "and `full_decode_only`. Stack 0.23.0 accepts all; its default is `full_and_piecewise`. Acceptance measures "
+        "which is fastest (docs/check.md#the-first-hour-on-a-node).",
         values=("none", "piecewise", "full", "full_decode_only", "full_and_piecewise"),
         shown="of STACK",
     ),

@@ -23,8 +23,8 @@ KINDS = ("ascend", "cpu")
 GIB = 2**30
 # As config/compose/ascend.yaml and cpu.yaml have them.
 MEMORY_LIMITS = {
-    "ascend": {"VLM_MEM_LIMIT": "128g", "PARSER_MEM_LIMIT": "32g"},
-    "cpu": {"VLM_MEM_LIMIT": "12g", "PARSER_MEM_LIMIT": "12g"},
+    "ascend": {"VLM_MEM_LIMIT": "128g", "PARSER_MEM_LIMIT": "41g"},
+    "cpu": {"VLM_MEM_LIMIT": "12g", "PARSER_MEM_LIMIT": "13g"},
 }
 # What to do where this user may not look.
 AS_ROOT = "sudo scripts/preflight.sh, for root may"

@@ -49,7 +49,7 @@ class ModelSettings(SettingsGroup):
         validation_alias=AliasChoices("LAYOUT_ENGINE", "layout_engine"),
         description="What runs the layout model: `openvino` (a third of the processor time), `paddle`, or `auto`: "
         "OpenVINO, and Paddle for a model that OpenVINO cannot run. The first start with a model makes "
-        "its graph, compares it with Paddle (18 s of processor time, 1.6 GiB of memory) and keeps it in "
+        "its graph, compares it with Paddle (18 s of processor time, 1.8 GiB of memory) and keeps it in "
         "PARSER_CACHE_DIR; `/health/ready` tells the engine.",
     )
     layout_url: str = Field(
@@ -123,7 +123,7 @@ class ModelSettings(SettingsGroup):
     )
     confidence: bool = Field(
         default=False,
-        description="1: answers say how sure the VLM was of each block (docs/api.md#confidence). On CPU it takes 5 % "
+        description="1: answers say how sure the VLM was of each block (docs/api.md#confidence). On CPU it takes 7 % "
         "of the throughput (docs/benchmarks.md#confidence).",
     )
     doubtful_below: float = Field(

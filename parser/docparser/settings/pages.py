@@ -35,7 +35,7 @@ class PageSettings(SettingsGroup):
         default_factory=lambda: parser_memory.default_workers(cgroup.cores(), cgroup.memory()),
         ge=1,
         le=64,
-        description="Worker processes (0.7 GiB each); one page at a time has the CPU in each. Default: half the cores, "
+        description="Worker processes (1 GiB each); one page at a time has the CPU in each. Default: half the cores, "
         "at most 32 and as many as the memory is enough for (PARSER_MEM_LIMIT); with two cores, two.",
     )
     cpu_threads: int = Field(

@@ -64,7 +64,7 @@ OF_HARDWARE: dict[str, dict[tuple[str, str], tuple[Any, Any, str]]] = {
         ("vlm", "env VLM_THREADS"): (None, "4", "it would count the cores of a node that it shares"),
     },
     "ascend": {
-        ("parser", "memory"): ("32g", "12g", "for 32 workers on a node; a pod asks for 4 cores and has as many"),
+        ("parser", "memory"): ("41g", "13g", "for 32 workers on a node; a pod asks for 4 cores and has as many"),
         ("vlm", "memory"): ("128g", "8g", "one die of sixteen"),
         ("vlm", "devices"): (
             [*(f"/dev/davinci{die}" for die in range(16)), *(f"/dev/{name}" for name in DRIVER_DEVICES)],
