@@ -96,6 +96,17 @@ def test_pages_that_are_joined_while_a_client_reads_them_stay_whole(make_service
     assert Path(files["pages/3/a.jpg"]).read_bytes() == b"new" and service.store.look(job_id)[1].done == 3
 
 
+def test_what_a_cancelled_job_has_read_says_that_pages_are_missing(make_service: Made, tmp_path: Path):
+    service, place = make_service(), Place(tmp_path)
+    job_id = place.submit(2)
+    place.parse(place.claim())
+    service.store.cancel(job_id, "")
+    job, _, steps, _ = service.store.look(job_id)
+    (line,) = service.results.lines(job, steps, "", NO_MODELS)
+    assert json.loads(line)["result"]["docparser"]["partial"] is True
+    assert json.loads(b"".join(stored_result(service, job, steps, NO_MODELS, "")))["docparser"]["partial"] is True
+
+
 def test_a_job_that_is_removed_while_a_client_reads_it_is_not_damaged(
     make_service: Made, tmp_path: Path, registry: CollectorRegistry, caplog: pytest.LogCaptureFixture
 ):

@@ -101,7 +101,7 @@ async def original(job_id: str, number: int, request: Request) -> Response:
     responses={200: shows("JSON lines.", other={"application/x-ndjson": LINES}), 403: EXPIRED, 404: NO_JOB},
 )
 async def jsonl(job_id: str, permission: str, request: Request) -> Response:
-    """The pages that have ended, one per line; `docparser.partial` says whether the job still runs."""
+    """The pages that have ended, one per line; `docparser.partial` is true while the job runs."""
     jobs = jobs_of(request)
     await asyncio.to_thread(jobs.links.check, job_id, permission)
     job, _, steps, _ = await asyncio.to_thread(jobs.store.look, job_id)
@@ -255,7 +255,7 @@ def stored_result(
         if files is not None:
             files.update({f"pages/{step.number}/{name}": str(path) for name, path in copies.items()})
     lacking = any("error" in report or "blocks" in report for report in reports)
-    report: Report = {"models": models, "partial": lacking or not job.state.ended, "pages": reports}
+    report: Report = {"models": models, "partial": lacking or job.state.incomplete, "pages": reports}
     rest = json.dumps({"dataInfo": data_info(job, steps), "docparser": report}, ensure_ascii=False)
     yield f"], {rest[1:]}".encode("utf-8", "replace")
 
