@@ -8,6 +8,7 @@ import asyncio
 import base64
 import urllib.parse
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -34,6 +35,10 @@ def app(tmp_path_factory: pytest.TempPathFactory) -> FastAPI:
 
 @pytest.fixture(scope="module")
 def ask(app: FastAPI) -> Ask:
+    return asking(app)
+
+
+def asking(app: FastAPI) -> Ask:
     """Sends a request to the app."""
     transport = httpx.ASGITransport(app)
 
@@ -154,6 +159,11 @@ def test_no_address_leads_elsewhere(ask: Ask, path: str):
     """A redirect would name the scheme and path behind a proxy, not before it."""
     answer = ask("POST", path)
     assert answer.status_code in (404, 405) and path in answer.json()["errorMsg"]
+
+
+def test_a_model_whose_name_has_a_slash_is_found(tmp_path: Path):
+    app = create_app(Settings(data_dir=tmp_path, vlm_model_name="site/model"))
+    assert asking(app)("GET", "/v1/models/site/model").status_code == 200
 
 
 @pytest.mark.parametrize(
