@@ -221,6 +221,16 @@ def test_a_form_for_docling_is_described_by_what_is_read_of_it(app: FastAPI):
         assert parts["page_range"]["maxItems"] == 2 and parts["do_chart_extraction"]["type"] == "boolean"
 
 
+@pytest.mark.parametrize("path", ["source", "source/async", "file", "file/async"])
+def test_a_refusal_of_docling_names_a_field_of_the_request(ask: Ask, path: str):
+    source = {"kind": "file", "filename": "a.docx", "base64_string": base64.b64encode(b"no picture").decode()}
+    if path.startswith("source"):
+        what, field = {"json": {"sources": [source]}}, "sources.0.base64_string"
+    else:
+        what, field = {"files": {"files": ("a.docx", b"no picture")}}, "files"
+    assert ask("POST", f"/v1/convert/{path}", **what).json()["errorMsg"].startswith(f"{field}: ")
+
+
 @pytest.mark.parametrize(("path", "told"), [("/v1/chat/completions", "false"), ("/parse", None), ("/v1/ocr", None)])
 def test_what_took_too_long_is_not_to_be_sent_again(app: FastAPI, path: str, told: str | None):
     """The packages of OpenAI send a request again after 504, twice, unless this header keeps them from it."""
