@@ -253,7 +253,7 @@ async def read_as(
     options: dict[str, Any],
     job: str,
     args: dict[str, Any],
-    select: Callable[[int], Sequence[int]] = range,
+    select: Callable[[int], Sequence[int]],
 ) -> Response:
     """The document is read as for /layout-parsing, and the answer is what ``job`` of JOBS makes of the result with
     ``args``; added are ``numbers`` of the pages, ``size`` of the document in bytes, and ``seconds``. ``select`` may
