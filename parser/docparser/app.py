@@ -41,13 +41,12 @@ from docparser.settings import Settings
 NO_TELEMETRY: TelemetryConfig = {"tracing": False, "metrics": False, "logs": False, "auto_configure": False}
 
 
-def create_app(settings: Settings | None = None) -> FastAPI:
+def create_app(settings: Settings) -> FastAPI:
     """The service. Its workers start with the server (ASGI lifespan), not here.
 
     Raises NotReady if its keys or its model are wrong; StorageUnavailable or DataDirFull if the data directory cannot
     be used.
     """
-    settings = settings or Settings()
     keys = KeyRing.of(settings)
     pool = WorkerPool(settings)
     scheduler = PageScheduler(settings, pool)

@@ -104,7 +104,7 @@ def adopt(*names: str) -> None:
         logging.setLoggerClass(usual)
 
 
-def configure_logging(level: str, format: str = "json") -> None:
+def configure_logging(level: str, format: str) -> None:
     handler = logging.StreamHandler()
     handler.setFormatter(JsonFormatter() if format == "json" else TextFormatter())
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)

@@ -39,6 +39,8 @@ def test_a_job_from_submission_to_result(parser):
     assert first["dataInfo"] == {"type": "pdf", "numPages": 2, "pages": [{"width": 100, "height": 140}] * 2}
     assert second["docparser"]["pages"] == [{"page": 3}] and second["docparser"]["partial"] is False
     assert second["docparser"]["models"]["vlm"]["model"] == state["docparser"]["model"] == "PaddleOCR-VL-0.9B"
+    alone = parser.client.get(f"{JOBS}/{job_id}/pages/1").json()["result"]
+    assert alone.keys() == {"layoutParsingResults", "docparser"}, "it says nothing of the other pages"
     (page,) = second["layoutParsingResults"]
     assert page["markdown"]["text"] == f'job-{job_id} page 3 <img src="page_0003_{PICTURE_NAME}">'
     for url in (page["inputImage"], *page["outputImages"].values(), *page["markdown"]["images"].values()):

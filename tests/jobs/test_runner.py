@@ -238,6 +238,21 @@ def test_joined_pages_take_the_place_of_single_ones(place: Place, joins: bool):
         assert texts == ["page 1", "page 2"] and job.error == "the pages could not be joined: no page of it fits"
 
 
+def test_pages_that_are_joined_again_say_only_what_the_last_joining_does(place: Place):
+    def ends(number: int, begun: int) -> PageOutcome:
+        torn = number == 3 and begun == 1
+        return PageOutcome(2, error=InvalidDocument("torn")) if torn else FROZEN(number, begun)
+
+    service = Pages(3, ends)
+    options_of(place, job_id := place.submit(), {"restructurePages": True})
+    run(place, runner_of(place, service), job_id)
+    assert place.store.retry(job_id, "") == [3]
+    _, steps = run(place, runner_of(place, service), job_id)
+    pages = [place.files.page(job_id, str(step.folder), step.sha256) for step in steps if step.number > 0]
+    assert service.joined == [["1", "2"], ["1", "2", "3"]]
+    assert [page["block_notes"] for page in pages] == [[], [REFUSED], []]
+
+
 def test_a_page_that_can_never_be_joined_fails_and_the_others_are_joined(place: Place, monkeypatch):
     monkeypatch.setattr("docparser.jobs.storage.queue.MAX_ATTEMPTS", 2)
     service, read_page = Pages(2, FROZEN), place.files.read_page

@@ -6,6 +6,7 @@ Read with PDFium, which is Chromium's reader too, and with poppler's `pdftotext`
 
 from __future__ import annotations
 
+import base64
 import ctypes
 import dataclasses
 import html
@@ -29,6 +30,7 @@ from docparser.convert.picture_pages import _points
 from docparser.convert.searchable_pdf import UneditablePdf, write
 from docparser.convert.text_layer import lines_of
 from docparser.places.box import Box
+from tests.support import samples
 from tests.support.converted import convert
 from tests.support.entries import block_of, pruned_of
 from tests.support.paths import DATA
@@ -372,6 +374,21 @@ def test_frames_of_a_tiff_are_pages_of_their_size(tmp_path):
     )
     assert [text_of(page).strip() for page in pdf] == ["one", "two"]
     assert pdf[0].get_size() == pytest.approx((612, 792))
+
+
+def test_pages_that_nobody_can_open_cost_the_others_nothing(tmp_path):
+    read, lacking = one_block("one", (1, 1, 49, 30), (50, 50)), {"parsing_res_list": []}
+    tiff, pdf = tmp_path / "a.tif", tmp_path / "a.pdf"
+    tiff.write_bytes(base64.b64decode(samples.tiff((50, 50), (50, 50)))[:-7500])  # all pixels of the second
+    with pikepdf.new() as made_pdf:
+        made_pdf.add_blank_page(), made_pdf.add_blank_page()
+        made_pdf.save(pdf, object_stream_mode=pikepdf.ObjectStreamMode.disable)
+    pdf.write_bytes(b"/Type /Odd".join(pdf.read_bytes().rsplit(b"/Type /Page", 1)))
+    for path, format in ((tiff, "TIFF"), (pdf, "PDF")):
+        with pikepdf.open(io.BytesIO(made_bytes(path, format, read, lacking))) as searchable:
+            assert len(searchable.pages) == 2 and "/Font" in searchable.pages[0].Resources
+        with pytest.raises(UneditablePdf):
+            made(path, format, read, read)
 
 
 @pytest.mark.parametrize("size", [(40, 2), (1, 8000), (8000, 1), (1, 1)])

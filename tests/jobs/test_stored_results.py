@@ -15,7 +15,7 @@ from prometheus_client import CollectorRegistry
 
 from docparser.contract.answers import PageReport
 from docparser.errors import JobNotFound, StorageDamaged, StorageUnavailable
-from docparser.http.answers import MOST_NOTES, report_headers
+from docparser.http.answers import LONGEST_NOTES, report_headers
 from docparser.http.jobs.results import _picture, stored_answer, stored_result
 from docparser.jobs.storage.states import StepState
 from tests.support.job_place import Place
@@ -96,6 +96,17 @@ def test_pages_that_are_joined_while_a_client_reads_them_stay_whole(make_service
     assert Path(files["pages/3/a.jpg"]).read_bytes() == b"new" and service.store.look(job_id)[1].done == 3
 
 
+def test_what_a_cancelled_job_has_read_says_that_pages_are_missing(make_service: Made, tmp_path: Path):
+    service, place = make_service(), Place(tmp_path)
+    job_id = place.submit(2)
+    place.parse(place.claim())
+    service.store.cancel(job_id, "")
+    job, _, steps, _ = service.store.look(job_id)
+    (line,) = service.results.lines(job, steps, "", NO_MODELS)
+    assert json.loads(line)["result"]["docparser"]["partial"] is True
+    assert json.loads(b"".join(stored_result(service, job, steps, NO_MODELS, "")))["docparser"]["partial"] is True
+
+
 def test_a_job_that_is_removed_while_a_client_reads_it_is_not_damaged(
     make_service: Made, tmp_path: Path, registry: CollectorRegistry, caplog: pytest.LogCaptureFixture
 ):
@@ -126,12 +137,13 @@ def test_notes_on_a_page_make_no_result_partial(make_service: Made, tmp_path: Pa
     assert report_headers(report) == {"Document-Notes": '["page 1: m"]'}
 
 
-def test_sentences_of_a_header_are_bounded():
-    pages: list[PageReport] = [{"page": n, "notes": [{"kind": "blank", "message": "空"}]} for n in range(1, 90)]
+@pytest.mark.parametrize("message", ["空", "空" * 57])  # an ideograph takes six bytes
+def test_sentences_of_a_header_are_bounded(message: str):
+    pages: list[PageReport] = [{"page": n, "notes": [{"kind": "blank", "message": message}]} for n in range(1, 190)]
     said = report_headers({"partial": False, "pages": pages, "notes": ["an option"]})["Document-Notes"]
     sentences = json.loads(said)
-    assert said.isascii() and len(sentences) == MOST_NOTES + 2
-    assert sentences[:2] == ["an option", "page 1: 空"] and sentences[-1] == "..."
+    assert said.isascii() and LONGEST_NOTES / 2 < len(said) <= LONGEST_NOTES + len(', "..."')
+    assert sentences[:2] == ["an option", f"page 1: {message}"] and sentences[-1] == "..."
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ import asyncio
 import base64
 import urllib.parse
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -34,6 +35,10 @@ def app(tmp_path_factory: pytest.TempPathFactory) -> FastAPI:
 
 @pytest.fixture(scope="module")
 def ask(app: FastAPI) -> Ask:
+    return asking(app)
+
+
+def asking(app: FastAPI) -> Ask:
     """Sends a request to the app."""
     transport = httpx.ASGITransport(app)
 
@@ -156,6 +161,11 @@ def test_no_address_leads_elsewhere(ask: Ask, path: str):
     assert answer.status_code in (404, 405) and path in answer.json()["errorMsg"]
 
 
+def test_a_model_whose_name_has_a_slash_is_found(tmp_path: Path):
+    app = create_app(Settings(data_dir=tmp_path, vlm_model_name="site/model"))
+    assert asking(app)("GET", "/v1/models/site/model").status_code == 200
+
+
 @pytest.mark.parametrize(
     ("address", "name"),
     [
@@ -209,6 +219,16 @@ def test_a_form_for_docling_is_described_by_what_is_read_of_it(app: FastAPI):
         assert parts.keys() == DoclingOptions.model_fields.keys() | {"files", "target_type"}
         assert "null" not in str(parts) and parts["to_formats"]["items"]["enum"] == list(FORMATS)
         assert parts["page_range"]["maxItems"] == 2 and parts["do_chart_extraction"]["type"] == "boolean"
+
+
+@pytest.mark.parametrize("path", ["source", "source/async", "file", "file/async"])
+def test_a_refusal_of_docling_names_a_field_of_the_request(ask: Ask, path: str):
+    source = {"kind": "file", "filename": "a.docx", "base64_string": base64.b64encode(b"no picture").decode()}
+    if path.startswith("source"):
+        what, field = {"json": {"sources": [source]}}, "sources.0.base64_string"
+    else:
+        what, field = {"files": {"files": ("a.docx", b"no picture")}}, "files"
+    assert ask("POST", f"/v1/convert/{path}", **what).json()["errorMsg"].startswith(f"{field}: ")
 
 
 @pytest.mark.parametrize(("path", "told"), [("/v1/chat/completions", "false"), ("/parse", None), ("/v1/ocr", None)])

@@ -45,7 +45,7 @@ class AuditLog:
     A file that was moved away is made anew, so any log rotation works. Raises NotReady if it cannot be written.
     """
 
-    def __init__(self, target: str = "log") -> None:
+    def __init__(self, target: str) -> None:
         # A logger of its own: neither the service's level nor another service in this process reaches it.
         self._logger = logging.Logger(NAME, logging.INFO)
         self._handler: logging.Handler | None = None

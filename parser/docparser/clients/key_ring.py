@@ -115,7 +115,7 @@ class KeyRing:
         return keys
 
 
-def read_file(path: Path, *, missing_ok: bool = False) -> list[tuple[int, Key]]:
+def read_file(path: Path, *, missing_ok: bool) -> list[tuple[int, Key]]:
     """The keys of a file, each with the number of its line. Raises NotReady."""
     try:
         lines = path.read_text(encoding="utf-8").splitlines()

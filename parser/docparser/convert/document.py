@@ -101,7 +101,7 @@ class ResultDocument:
 
     @classmethod
     def from_files(
-        cls, file_name: str, result: dict[str, Any], files: Mapping[str, Path], *, outline: bool = True
+        cls, file_name: str, result: dict[str, Any], files: Mapping[str, Path], *, outline: bool
     ) -> ResultDocument:
         """From a ``result`` whose pictures are keys of ``files``. Pictures that ``files`` lacks are left out, and those
         of whole pages, which no other format has."""

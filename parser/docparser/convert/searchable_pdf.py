@@ -32,6 +32,7 @@ from docparser.places.box import Box
 
 FONT = Name("/DocparserText")
 SIDE = 1700  # pixels of a page in which its lines are looked for: letters of 10 points are 20 high on A4
+A4 = (595, 842)  # points
 ALREADY = 0.6  # of a block's letters: then the page has this text itself
 Matrix = tuple[float, float, float, float, float, float]
 AS_IT_IS: Matrix = (1.0, 0.0, 0.0, 1.0, 0.0, 0.0)
@@ -67,8 +68,9 @@ def _from_pdf(path: Path, pages: Pages, sink: BinaryIO) -> None:
         font, left_out = _Font(pdf), set(range(len(pdf.pages)))
         for number, entry in pages:
             left_out.discard(number - 1)
-            with contextlib.closing(view[number - 1]) as page:
-                _stamp(pdf.pages[number - 1], _content(page, entry, font), font)
+            if _was_read(entry):  # else it may be a page that PDFium cannot load
+                with contextlib.closing(view[number - 1]) as page:
+                    _stamp(pdf.pages[number - 1], _content(page, entry, font), font)
         for index in sorted(left_out, reverse=True):
             del pdf.pages[index]
         font.finish()
@@ -82,7 +84,13 @@ def _from_pictures(source: Source, pages: Pages, sink: BinaryIO) -> None:
     pdf = pikepdf.new()
     font = _Font(pdf)
     for number, entry in pages:
-        picture = add_picture(pdf, source.path, source.format, number, SIDE)
+        try:
+            picture = add_picture(pdf, source.path, source.format, number, SIDE)
+        except Unreadable:
+            if _was_read(entry):
+                raise
+            pdf.add_blank_page(page_size=A4)  # keeps the place of the page, whose size nobody knows
+            continue
         _, _, width, height = map(float, picture.page.mediabox)
         parts = (part for _, part in _parts(entry, picture.shown, (width, height), AS_IT_IS))
         _stamp(picture.page, _drawn(parts, AS_IT_IS, font), font)
@@ -90,10 +98,12 @@ def _from_pictures(source: Source, pages: Pages, sink: BinaryIO) -> None:
     pdf.save(sink)
 
 
+def _was_read(entry: dict[str, Any]) -> bool:
+    return bool(entry.get("prunedResult", {}).get("parsing_res_list"))
+
+
 def _content(page: pypdfium2.PdfPage, entry: dict[str, Any], font: _Font) -> bytes:
     """The operators that write the text of a page, without what the page says itself."""
-    if not entry.get("prunedResult", {}).get("parsing_res_list"):
-        return b""
     width, height = page.get_size()
     pixels = side(entry["prunedResult"].get("width")) or SIDE  # no more than were read; a unit may be an inch
     shown = page.render(scale=min(SIDE / max(width, height), pixels / width), grayscale=True).to_pil().convert("L")

@@ -13,7 +13,6 @@ from typing import Any
 from docparser.convert.names import writable
 from docparser.convert.parts import (
     CAPTIONS,
-    NO_OUTLINE,
     PICTURES,
     Levels,
     Outline,
@@ -98,7 +97,7 @@ class Item:
         return not self.text and self.table is None
 
 
-def items_of(pages: Iterable[tuple[int, dict[str, Any]]], join: bool, outline: Outline = NO_OUTLINE) -> Iterator[Item]:
+def items_of(pages: Iterable[tuple[int, dict[str, Any]]], join: bool, outline: Outline) -> Iterator[Item]:
     """All but pictures. ``pages``: number from 1, and the entry of an answer. With ``join``, a table that goes on on
     the next page is one item. ``outline``: see ``parts.Levels``."""
     held: Item | None = None  # a table that ends a page, or a caption

@@ -57,7 +57,7 @@ JOBS = {
 # A stranger may have written the document, so a browser must run nothing of its result, whatever it takes it for.
 SAFE = {"Content-Security-Policy": "default-src 'none'; sandbox"}
 PARTIAL, NOTES = "Document-Partial", "Document-Notes"
-MOST_RANGES, MOST_NOTES = 100, 20  # of pages, and sentences on them, in a header; proxies bound heads
+MOST_RANGES, LONGEST_NOTES = 100, 2048  # of pages, and bytes of sentences, in a header; proxies bound heads
 CHUNK = 1 << 18
 EVENT_STREAM = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}  # headers: nobody on the way keeps it
 TOO_LARGE = "document: its pages do not fit into one answer"
@@ -106,9 +106,11 @@ def report_headers(report: DocumentNotes, missing: Iterable[int] = ()) -> dict[s
     (that one is blank, for instance), and options without effect. ``missing``: pages that the report does not name."""
     numbers = {page["page"] for page in report["pages"] if "error" in page or "blocks" in page} | set(missing)
     headers = {PARTIAL: _ranges(sorted(numbers))} if numbers else {}
-    said = [f"page {page['page']}: {note['message']}" for page in report["pages"] for note in page.get("notes", ())]
-    notes = [*report.get("notes", ()), *said[:MOST_NOTES], *["..."][: len(said) > MOST_NOTES]]
-    return headers | ({NOTES: json.dumps(notes)} if notes else {})
+    of_pages = (f"page {page['page']}: {note['message']}" for page in report["pages"] for note in page.get("notes", ()))
+    said = [*report.get("notes", ()), *of_pages]
+    ends = itertools.accumulate(len(json.dumps(sentence)) + len(", ") for sentence in said)
+    fit = sum(end <= LONGEST_NOTES for end in ends)
+    return headers | ({NOTES: json.dumps(said[:fit] + ["..."][: len(said) > fit])} if said else {})
 
 
 def _ranges(numbers: Sequence[int]) -> str:
@@ -251,7 +253,7 @@ async def read_as(
     options: dict[str, Any],
     job: str,
     args: dict[str, Any],
-    select: Callable[[int], Sequence[int]] = range,
+    select: Callable[[int], Sequence[int]],
 ) -> Response:
     """The document is read as for /layout-parsing, and the answer is what ``job`` of JOBS makes of the result with
     ``args``; added are ``numbers`` of the pages, ``size`` of the document in bytes, and ``seconds``. ``select`` may

@@ -26,7 +26,15 @@ from docparser.contract import strict_json
 from docparser.contract.schemas import MAX_PART
 from docparser.documents.intake import DocumentIntake, Field
 from docparser.documents.spool import Document
-from docparser.errors import DocumentTooLarge, InvalidDocument, InvalidRequest, ParserError, SpoolFull, disk_errors
+from docparser.errors import (
+    DocumentTooLarge,
+    InvalidDocument,
+    InvalidJob,
+    InvalidRequest,
+    ParserError,
+    SpoolFull,
+    disk_errors,
+)
 from docparser.http.bodies import IN_MEMORY, Body
 
 LONGEST_TEXT = 1 << 20  # bytes
@@ -212,7 +220,7 @@ def named(where: str) -> Iterator[None]:
     """What is wrong with the document names its field ``where``, which other APIs do not call ``file``."""
     try:
         yield
-    except (InvalidRequest, InvalidDocument) as exc:
+    except (InvalidRequest, InvalidDocument, InvalidJob) as exc:
         raise type(exc)(str(exc).replace("file:", f"{where}:", 1)) from None
 
 

@@ -15,6 +15,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from docparser.contract.answers import NotedBlock
 from docparser.parsing.result import PageOutcome
 
 NAME = re.compile(r"[A-Za-z0-9._-]{1,150}")
@@ -46,12 +47,16 @@ def frozen_of(files: dict[str, bytes]) -> dict[str, bytes]:
     return {name: content for name, content in files.items() if name.startswith(FROZEN)}
 
 
-def repack(page: dict[str, Any], text: bytes, files: dict[str, bytes]) -> tuple[dict[str, Any], dict[str, bytes]]:
-    """The stored page with its joined ``text`` in place of its own; ``files`` are those that it had before."""
+def repack(
+    page: dict[str, Any], text: bytes, files: dict[str, bytes], notes: list[NotedBlock]
+) -> tuple[dict[str, Any], dict[str, bytes]]:
+    """The stored page with its joined ``text`` in place of its own, and ``notes`` on joining beside its own; ``files``
+    are those that it had before."""
     entry = json.loads(text)
     new = _take_pictures(entry, page["number"])
     kept = {name: value for name, value in page["entry"].items() if name in PICTURES}
-    return page | {"entry": kept | entry}, files | new
+    own = page.get("own_notes", page["block_notes"])  # without those of an earlier joining
+    return page | {"entry": kept | entry, "own_notes": own, "block_notes": own + notes}, files | new
 
 
 def _take_pictures(entry: dict[str, Any], number: int) -> dict[str, bytes]:

@@ -156,7 +156,7 @@ class Results:
                     report["notes"] = stored["page_notes"]
         if error:
             report["error"] = error
-        partial = not job.state.ended or "error" in report or "blocks" in report
+        partial = job.state.incomplete or "error" in report or "blocks" in report
         page: JobPage = {
             "layoutParsingResults": [entry],
             "docparser": {"models": models, "partial": partial, "pages": [report]},
@@ -181,7 +181,7 @@ def describe(job: Job, counts: Counts, steps: list[Step] | None, result_url: str
         known["resultUrl"] = {"jsonUrl": result_url}
     report: JobReport = {
         "cancelled": job.state is JobState.CANCELLED,
-        "partial": not job.state.ended or bool(counts.failed) or job.state is JobState.CANCELLED,
+        "partial": job.state.incomplete or bool(counts.failed),
         "pages": {"queued": counts.queued, "running": counts.running, "done": counts.done, "failed": counts.failed},
     }
     if steps is not None:

@@ -237,11 +237,9 @@ class StepWork:
         replaced = await asyncio.to_thread(lambda: sum(size_of(*page) for page in read))
         frozen = {step.number - 1: pages.frozen_of(files) for (step, _), (_, files) in zip(steps, read, strict=True)}
         texts, notes = await self._service.join(frozen, options, self._flow(claim))
-        for place, note in notes:
-            read[place][0]["block_notes"].append(note)
         records = {}
-        for (step, _), (page, files), text in zip(steps, read, texts, strict=True):
-            new, files = pages.repack(page, text, files)
+        for place, ((step, _), (page, files), text) in enumerate(zip(steps, read, texts, strict=True)):
+            new, files = pages.repack(page, text, files, [note for noted, note in notes if noted == place])
             folder, sha256, size = await asyncio.to_thread(self._files.keep_page, claim.job.id, step.number, new, files)
             records[step.number] = PageRecord(folder, sha256, new["width"], new["height"], size)
         await asyncio.to_thread(self._replace, claim, steps, records, replaced)

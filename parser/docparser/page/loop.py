@@ -76,10 +76,6 @@ class PageLoop:
         self.vlm = VlmCalls(VlmClient(settings), settings.vlm_model_name)
         log.info("pages can be read after %.1f s; %s finds layouts", time.monotonic() - began, self.layout_engine)
 
-    def close(self) -> None:
-        self.vlm.close()
-        self._paddle.shutdown(wait=False)
-
     def warm_up(self) -> None:
         self.layout.warm_up()
 

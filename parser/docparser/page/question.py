@@ -149,23 +149,17 @@ def read_block(
 
 
 class VlmCalls:
-    """The event loop, and the client that belongs to it."""
+    """The event loop, and the client that belongs to it; both end with the process."""
 
     def __init__(self, client: VlmClient, model: str) -> None:
         """``model``: its name at the server."""
         self.client = client
         self._model = model
         self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, name="vlm-calls", daemon=True)
-        self._thread.start()
+        threading.Thread(target=self._loop.run_forever, name="vlm-calls", daemon=True).start()
         asyncio.run_coroutine_threadsafe(client.open(), self._loop).result()
 
     def start(self, request_id: str, call: Callable[[BlockCalls], Coroutine[Any, Any, Reply]]) -> Future[Reply]:
         """The reply to a block, some day. ``call`` is called at once, in this thread."""
         reply = call(BlockCalls(self.client, self._model, request_id))
         return asyncio.run_coroutine_threadsafe(traces.within("block", reply, request_id=request_id), self._loop)
-
-    def close(self) -> None:
-        asyncio.run_coroutine_threadsafe(self.client.close(), self._loop).result(5)
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join(5)

@@ -129,7 +129,7 @@ class DocumentReport:
         return {"partial": self.partial, "pages": pages}
 
 
-def info_of(format: str, sizes: list[PageSize], document_pages: int = 1) -> DataInfo:
+def info_of(format: str, sizes: list[PageSize], document_pages: int) -> DataInfo:
     """``dataInfo`` of the pages that are read of a document: their sizes in pixels, 0 for one that failed."""
     if format == "PDF":
         return {"type": "pdf", "numPages": len(sizes), "pages": sizes}

@@ -97,7 +97,7 @@ class Child:
         bounds: Bounds,
         patience_s: float,
         on_slow: Callable[[], None],
-        reach: Reach = Reach(),  # noqa: B008 - it is frozen
+        reach: Reach,
     ) -> dict[str, Any]:
         """The child's answer; ``on_slow`` is called when it takes longer than ``patience_s``. ``reach`` is settled by
         the child's first job. Raises ChildEnded, ChildSlow."""

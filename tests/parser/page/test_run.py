@@ -151,9 +151,6 @@ class SilentVlm:
     async def open(self) -> None:
         self.ended = threading.Event()
 
-    async def close(self) -> None:
-        """It has nothing open."""
-
     async def read_block(self, *question: object) -> Reply:
         try:
             await asyncio.sleep(60)
@@ -177,4 +174,3 @@ def test_a_page_that_nobody_waits_for_ends(listens: bool):
     late = run.calling(calls.start("page-b1", lambda block: block.one({}, TEXT)))
     with pytest.raises(CancelledError):
         late.result(10)
-    calls.close()

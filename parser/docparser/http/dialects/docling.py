@@ -202,7 +202,8 @@ async def _uploaded(request: Request) -> AsyncIterator[tuple[BinaryIO, DoclingOp
         except ValidationError as exc:
             raise InvalidRequest(describe_errors(exc.errors())) from None
         _check(options, fields.get("target_type", ["inbody"])[-1])
-        yield file.file, options, file.filename or "document"
+        with named("files"):
+            yield file.file, options, file.filename or "document"
 
 
 async def _read(

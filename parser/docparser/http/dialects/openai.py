@@ -66,7 +66,7 @@ async def models(request: Request) -> JSONResponse:
 
 
 @router.get(
-    "/models/{model}",
+    "/models/{model:path}",  # a model's name may have slashes
     operation_id="getModel",
     summary="A model",
     responses={200: shows("The model.", ModelEntry), 404: NO_MODEL},

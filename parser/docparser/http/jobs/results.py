@@ -101,7 +101,7 @@ async def original(job_id: str, number: int, request: Request) -> Response:
     responses={200: shows("JSON lines.", other={"application/x-ndjson": LINES}), 403: EXPIRED, 404: NO_JOB},
 )
 async def jsonl(job_id: str, permission: str, request: Request) -> Response:
-    """The pages that have ended, one per line; `docparser.partial` says whether the job still runs."""
+    """The pages that have ended, one per line; `docparser.partial` is true while the job runs."""
     jobs = jobs_of(request)
     await asyncio.to_thread(jobs.links.check, job_id, permission)
     job, _, steps, _ = await asyncio.to_thread(jobs.store.look, job_id)
@@ -151,16 +151,17 @@ def _picture(jobs: JobService, job_id: str, number: int, name: str) -> bytes:
     responses={200: shows("The page.", JobLine), 404: NO_JOB, 409: NO_RESULT},
 )
 async def page(job_id: str, number: int, request: Request) -> Response:
-    """One page that has ended, as a line of the JSONL; also while the job runs."""
+    """One page that has ended, as a line of the JSONL without `dataInfo`; also while the job runs."""
     jobs = jobs_of(request)
     job, step = await asyncio.to_thread(jobs.store.page, job_id, number, identity(request)[0])
     if step is None or step.state not in (StepState.DONE, StepState.FAILED):
         raise NoResultYet(f"page {number} of this job has no result" + ("" if job.state.ended else " yet"))
     base = await asyncio.to_thread(result_url, request, job.id, "")
     models = await request.app.state.readiness.models_in_use()
-    lines = jobs.results.lines(job, [step], base, models)
-    content = await asyncio.to_thread(lambda: b"".join(lines))
-    return Response(content, media_type="application/json", headers=SAFE | {"Cache-Control": "no-store"})
+    found, _ = await asyncio.to_thread(jobs.results.page, job, step, base, models)
+    content = await asyncio.to_thread(json.dumps, {"result": found}, ensure_ascii=False)
+    headers = SAFE | {"Cache-Control": "no-store"}
+    return Response(content.encode("utf-8", "replace"), media_type="application/json", headers=headers)
 
 
 @router.get("/{job_id}/result", operation_id="getJobResult", summary="A job's result in a format", responses=CONVERTING)
@@ -255,7 +256,7 @@ def stored_result(
         if files is not None:
             files.update({f"pages/{step.number}/{name}": str(path) for name, path in copies.items()})
     lacking = any("error" in report or "blocks" in report for report in reports)
-    report: Report = {"models": models, "partial": lacking or not job.state.ended, "pages": reports}
+    report: Report = {"models": models, "partial": lacking or job.state.incomplete, "pages": reports}
     rest = json.dumps({"dataInfo": data_info(job, steps), "docparser": report}, ensure_ascii=False)
     yield f"], {rest[1:]}".encode("utf-8", "replace")
 

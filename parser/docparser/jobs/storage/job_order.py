@@ -34,7 +34,7 @@ class Eligible:
 ANY = Eligible()
 
 
-def next_job(connection: Transaction, now: float, eligible: Eligible = ANY) -> Row | None:
+def next_job(connection: Transaction, now: float, eligible: Eligible) -> Row | None:
     """The row of the job whose turn it is, among those with a step that is due at ``now`` (seconds since the epoch).
     The job is locked."""
     others = f"AND j.flow NOT IN ({', '.join('?' * len(eligible.without))}) " if eligible.without else ""

@@ -23,6 +23,11 @@ class JobState(enum.StrEnum):
     def ended(self) -> bool:
         return self in (JobState.DONE, JobState.FAILED, JobState.CANCELLED)
 
+    @property
+    def incomplete(self) -> bool:
+        """Whether pages may be missing that did not fail: it has not ended, or was cancelled."""
+        return self not in (JobState.DONE, JobState.FAILED)
+
 
 class StepState(enum.StrEnum):
     QUEUED = "queued"
