@@ -377,7 +377,8 @@ def test_frames_of_a_tiff_are_pages_of_their_size(tmp_path):
 
 
 def test_pages_that_nobody_can_open_cost_the_others_nothing(tmp_path):
-    read, lacking = one_block("one", (1, 1, 49, 30), (50, 50)), {"parsing_res_list": []}
+    read = one_block("one", (1, 1, 49, 30), (50, 50))
+    lacking: dict[str, Any] = {"parsing_res_list": []}
     tiff, pdf = tmp_path / "a.tif", tmp_path / "a.pdf"
     tiff.write_bytes(base64.b64decode(samples.tiff((50, 50), (50, 50)))[:-7500])  # all pixels of the second
     with pikepdf.new() as made_pdf:

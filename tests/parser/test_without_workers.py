@@ -224,10 +224,10 @@ def test_a_form_for_docling_is_described_by_what_is_read_of_it(app: FastAPI):
 @pytest.mark.parametrize("path", ["source", "source/async", "file", "file/async"])
 def test_a_refusal_of_docling_names_a_field_of_the_request(ask: Ask, path: str):
     source = {"kind": "file", "filename": "a.docx", "base64_string": base64.b64encode(b"no picture").decode()}
+    what: dict[str, Any] = {"files": {"files": ("a.docx", b"no picture")}}
     if path.startswith("source"):
-        what, field = {"json": {"sources": [source]}}, "sources.0.base64_string"
-    else:
-        what, field = {"files": {"files": ("a.docx", b"no picture")}}, "files"
+        what = {"json": {"sources": [source]}}
+    field = "sources.0.base64_string" if path.startswith("source") else "files"
     assert ask("POST", f"/v1/convert/{path}", **what).json()["errorMsg"].startswith(f"{field}: ")
 
 
