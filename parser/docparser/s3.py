@@ -12,6 +12,7 @@ import contextlib
 import dataclasses
 import datetime
 import os
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -29,6 +30,7 @@ MISSING = ("404", "NoSuchKey", "NotFound")
 TAKEN = ("412", "PreconditionFailed", "ConditionalRequestConflict")
 UNKNOWN = ("501", "NotImplemented", "InvalidArgument")
 LATER = (408, 429)  # too slow, too many requests
+SETTLE_S = 2.0  # longer than from a look to the write behind it
 Failure = (botocore.exceptions.BotoCoreError, botocore.exceptions.ClientError)
 
 
@@ -77,7 +79,8 @@ class Bucket:
 
     def put_new(self, key: str, content: bytes) -> bool:
         """Write an object that is not there; False if it is. On a server older than 2024, which knows no such request,
-        it looks first and then writes."""
+        it looks first and then writes, and another that looked at the same time may write over it: after SETTLE_S the
+        one that stays is known to both."""
         try:
             with self._named_errors(expected=(*TAKEN, *UNKNOWN)):
                 self._client.put_object(Bucket=self._bucket, Key=self._prefix + key, Body=content, IfNoneMatch="*")
@@ -88,7 +91,8 @@ class Bucket:
         if self.get(key) is not None:
             return False
         self.put(key, content)
-        return True
+        time.sleep(SETTLE_S)
+        return self.get(key) == content
 
     def get(self, key: str) -> bytes | None:
         """The content; None if there is no such object."""

@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -303,8 +304,12 @@ def test_a_server_that_knows_no_conditions_still_keeps_the_first(bucket, monkeyp
         return put(**request)
 
     monkeypatch.setattr(place._client, "put_object", old)
+    monkeypatch.setattr(buckets, "SETTLE_S", 0.0)
     assert place.put_new("a", b"1") and not place.put_new("a", b"2")
     assert place.get("a") == b"1"
+    # Another looked at the same time, and writes a moment later.
+    monkeypatch.setattr(buckets, "time", SimpleNamespace(sleep=lambda seconds: place.put("b", b"2")))
+    assert not place.put_new("b", b"1") and place.get("b") == b"2"
 
 
 @pytest.mark.parametrize(
