@@ -13,7 +13,6 @@ from __future__ import annotations
 import argparse
 import os
 import signal
-import socket
 import sys
 import tempfile
 from pathlib import Path
@@ -27,15 +26,10 @@ from chaos.outcome import Limits
 from chaos.plan import steps
 from chaos.report import report
 from chaos.run import Groups, chosen, run
+from free_ports import free_port
 
 # PARSER_MIN_FREE_MIB must stay free (512 MiB); the rest holds the jobs of an hour.
 DISK_MIB = 1536
-
-
-def free_port() -> int:
-    with socket.socket() as trial:
-        trial.bind(("127.0.0.1", 0))
-        return trial.getsockname()[1]
 
 
 def show_plan(seed: int, count: int, groups: Groups) -> None:

@@ -13,7 +13,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -24,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 import stacks
+from free_ports import free_port
 from health_probe import probe
 from npu_smi import device_numbers
 from selftest import chinese
@@ -111,8 +111,7 @@ def end(process: subprocess.Popen[bytes]) -> None:
 def try_mode(mode: str, env: Mapping[str, str], catalog: Catalog, folder: Path) -> dict[str, Any]:
     """The finding of one mode; what goes wrong with it is a finding too. CANN writes to the working directory."""
     # A free one: on a fixed one another server may listen, and its figures would count as this mode's.
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
+    port = free_port()
     own = {**env, "VLM_GRAPH_MODE": mode, "VLM_HOST": "127.0.0.1", "VLM_PORT": str(port)}
     speed: dict[str, float] = {}
     text, problem, began, started, readings = "", "", time.monotonic(), None, 0

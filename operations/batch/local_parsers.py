@@ -12,7 +12,6 @@ import asyncio
 import contextlib
 import os
 import signal
-import socket
 import tempfile
 import time
 from collections.abc import Mapping
@@ -25,6 +24,7 @@ from bundle import readiness
 from bundle.environments.setup import python_of
 from bundle.local_mode.settings import LocalSettings
 from bundle.paths import ROOT, RUN_DIR, VALUES, shown
+from free_ports import free_port
 from health_probe import probe
 from selftest.server import Server
 from served_weights.settings import WeightSettings
@@ -71,9 +71,7 @@ async def _spawn(
 
     Returns the VLM's URL, the parser's URL, its process and its log.
     """
-    with socket.socket() as trial:
-        trial.bind(("127.0.0.1", 0))
-        port = trial.getsockname()[1]
+    port = free_port()
     log = RUN_DIR / "logs" / f"parse_folder-parser-{port}.log"
     log.parent.mkdir(parents=True, exist_ok=True)
     data = stack.enter_context(tempfile.TemporaryDirectory(prefix="parse_folder-", ignore_cleanup_errors=True))

@@ -6,7 +6,6 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
-import socket
 import subprocess
 import threading
 import time
@@ -22,6 +21,7 @@ import declared_settings
 import stacks
 from bundle.paths import ENVS_DIR, ROOT, RUN_DIR, VALUES
 from declared_settings.services import HARDWARE_AND_WEIGHTS, VLM_SERVER
+from free_ports import free_port
 from health_probe import probe
 from tool_errors import EnvironmentSetupError, ServiceError, UsageError
 
@@ -49,9 +49,7 @@ class Engine:
 
     def __init__(self, settings: Mapping[str, str]) -> None:
         self._host = ray.util.get_node_ip_address()
-        with socket.socket() as trial:
-            trial.bind(("", 0))
-            self._port: int = trial.getsockname()[1]
+        self._port = free_port()
         self._env = {k: value for k, value in {**settings, **os.environ}.items() if not k.startswith(DROPPED)}
         self._env |= {"VLM_HOST": self._host, "VLM_PORT": str(self._port), **ALONE}
         self._log = RUN_DIR / "logs" / f"corpus-vlm-{self._port}.log"

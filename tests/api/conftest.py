@@ -12,9 +12,10 @@ from pathlib import Path
 
 import pytest
 
+from free_ports import free_port
 from tests.support.callback_receiver import SECRET
 from tests.support.paths import ROOT, python_of
-from tests.support.processes import child_environment, free_port
+from tests.support.processes import child_environment
 
 KEY = "a-key-of-the-operator"
 

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.processes import PYTHONPATH, free_port
+from free_ports import free_port
+from tests.support.processes import PYTHONPATH
 from tests.support.sandbox import Sandbox
 
 

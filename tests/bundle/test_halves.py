@@ -17,8 +17,8 @@ from pathlib import Path
 import pytest
 
 from container import balancer, replica, replicas, status, take_half
+from free_ports import free_port
 from health_probe import Probe
-from tests.support.processes import free_port
 from tests.support.wait import wait_for
 from tool_errors import UsageError
 

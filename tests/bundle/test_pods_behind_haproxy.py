@@ -19,7 +19,7 @@ from pathlib import Path
 import pytest
 
 from container import balancer
-from tests.support.processes import free_port
+from free_ports import free_port
 from tests.support.simulated_http import JsonHandler, QuietServer
 from tests.support.simulated_names import SimulatedNames
 from tests.support.system_packages import needs

@@ -6,9 +6,9 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from free_ports import free_port
 from tests.support.local_mode import LocalMode
 from tests.support.paths import DEMO_MODELS
-from tests.support.processes import free_port
 
 START_SECONDS = 1500  # two busy cores are slow
 

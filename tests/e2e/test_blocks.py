@@ -19,9 +19,10 @@ from typing import Any
 
 import pytest
 
+from free_ports import free_port
 from tests.support.local_mode import LocalMode
 from tests.support.paths import DATA, DEMO_MODELS, python_of
-from tests.support.processes import Process, child_environment, free_port
+from tests.support.processes import Process, child_environment
 from tests.support.recording_proxy import OPENER, RecordingProxy
 from tests.support.simulated_vlm import image_url, prompt_of
 from tests.support.texts import error_rate, squeeze

@@ -15,13 +15,13 @@ import pytest
 import yaml
 
 from bundle.progress import say, step
+from free_ports import free_port
 from tests.images.folders import demo_models
 from tests.images.project import READY_SECONDS, Project
 from tests.support.engine import daemon
 from tests.support.engine.opened import open_engine
 from tests.support.engine.packages import EngineError
 from tests.support.paths import ROOT
-from tests.support.processes import free_port
 
 WHEELS = ROOT / ".wheels" / os.uname().machine
 CA_BUNDLE = Path("/etc/ssl/certs/ca-certificates.crt")

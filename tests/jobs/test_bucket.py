@@ -33,8 +33,8 @@ from docparser.jobs.storage import backend, local_copies, retention
 from docparser.jobs.storage.job_objects import JobObjects
 from docparser.jobs.storage.retention import remove_job
 from docparser.s3 import Bucket
+from free_ports import free_port
 from tests.support.job_place import Place, places
-from tests.support.processes import free_port
 from tests.support.s3 import BucketServer
 from tests.support.swift import NAMES_A_PAGE
 from tests.support.wait import wait_for

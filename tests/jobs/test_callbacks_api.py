@@ -16,12 +16,12 @@ import httpx
 import openai
 import pytest
 
+from free_ports import free_port
 from tests.support.callback_receiver import SECRET, Received, Receiver
 from tests.support.docs import all_blocks
 from tests.support.jobs import JobsParser, Start, VlmProcess
 from tests.support.parser_process import JOBS
 from tests.support.paths import ROOT
-from tests.support.processes import free_port
 from tests.support.samples import blank_pages, encode
 from tests.support.wait import wait_for
 

@@ -5,9 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-import random
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -16,20 +14,9 @@ from pathlib import Path
 
 import httpx
 
+from free_ports import free_port
 from tests.plugin.programs import LIMIT_S
 from tests.support.paths import ROOT
-
-
-def free_port() -> int:
-    """A free port below those that the system hands out: it is bound only after a minute of imports."""
-    for port in random.sample(range(20000, 30000), 100):
-        with socket.socket() as trial:
-            try:
-                trial.bind(("127.0.0.1", port))
-            except OSError:
-                continue
-            return port
-    raise OSError("no free port found between 20000 and 30000")
 
 
 @contextlib.contextmanager

@@ -11,8 +11,9 @@ from pathlib import Path
 
 import httpx
 
+from free_ports import free_port
 from tests.support.parser_process import SIMULATED_WORK, ParserProcess
-from tests.support.processes import Process, child_environment, free_port
+from tests.support.processes import Process, child_environment
 from tests.support.wait import wait_for
 from tests.support.weights import make_layout_files
 

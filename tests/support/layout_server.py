@@ -9,8 +9,9 @@ import urllib.request
 from pathlib import Path
 from typing import Any, Self
 
+from free_ports import free_port
 from tests.support.paths import ROOT, python_of
-from tests.support.processes import Process, child_environment, free_port
+from tests.support.processes import Process, child_environment
 from tests.support.wait import WAIT_S
 
 DEMO = ROOT / "models" / "demo" / "PP-DocLayoutV2"

@@ -19,8 +19,9 @@ from typing import Self
 
 import httpx
 
+from free_ports import free_port
 from tests.support.paths import ROOT, python_of
-from tests.support.processes import Process, child_environment, free_port
+from tests.support.processes import Process, child_environment
 from tests.support.wait import WAIT_S
 
 PYTHON = str(python_of("parser") if python_of("parser").exists() else sys.executable)

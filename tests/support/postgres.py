@@ -13,7 +13,8 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from tests.support.processes import child_environment, free_port
+from free_ports import free_port
+from tests.support.processes import child_environment
 from tests.support.wait import wait_for
 
 PROGRAMS = sorted(Path("/usr/lib/postgresql").glob("*/bin"), key=lambda path: int(path.parent.name))

@@ -6,7 +6,6 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
-import socket
 import subprocess
 from pathlib import Path
 
@@ -42,13 +41,6 @@ def run_module(environment: str, module: str | Path, *arguments: object, timeout
     )
     assert done.returncode == 0, f"{module} ended with {done.returncode}:\n{done.stdout[-2000:]}\n{done.stderr[-4000:]}"
     return done.stdout
-
-
-def free_port() -> int:
-    """A port that nobody listens on now."""
-    with socket.socket() as trial:
-        trial.bind(("127.0.0.1", 0))
-        return trial.getsockname()[1]
 
 
 def children(pid: int, words: bytes = b"docparser.worker") -> list[int]:

@@ -13,8 +13,9 @@ import tempfile
 import time
 from pathlib import Path
 
+from free_ports import free_port
 from tests.support.paths import python_of
-from tests.support.processes import child_environment, free_port
+from tests.support.processes import child_environment
 from tests.support.wait import WAIT_S
 
 RAY = python_of("corpus").with_name("ray")

@@ -18,8 +18,9 @@ import sys
 import tempfile
 from pathlib import Path
 
+from free_ports import free_port
 from tests.support.paths import python_of
-from tests.support.processes import child_environment, free_port
+from tests.support.processes import child_environment
 from tests.support.wait import wait_for
 
 PYTHON = python_of("s3")

@@ -20,8 +20,9 @@ import urllib.parse
 from collections.abc import Iterator
 from functools import partial
 
+from free_ports import free_port
 from tests.support import s3
-from tests.support.processes import child_environment, free_port
+from tests.support.processes import child_environment
 from tests.support.s3 import PYTHON, REGION, BucketServer
 from tests.support.wait import wait_for
 

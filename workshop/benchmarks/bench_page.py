@@ -36,9 +36,10 @@ from typing import Any
 
 import pypdfium2
 
+from free_ports import free_port
 from model_bench.stages import totals
 from parser_bench.layout_models import layout_model
-from parser_bench.processes import OPENER, ROOT, Server, free_port, our_parser, say
+from parser_bench.processes import OPENER, ROOT, Server, our_parser, say
 
 TOKENS, ANSWER_S = 64, 3600
 WORDS = 12  # tokens of a crop's prompt that are none of its image's

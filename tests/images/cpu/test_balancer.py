@@ -19,8 +19,8 @@ from pathlib import Path
 import pytest
 
 from container import balancer
+from free_ports import free_port
 from tests.images.project import Project
-from tests.support.processes import free_port
 from tests.support.wait import wait_for
 
 MEGABYTE = 2**20

@@ -9,10 +9,10 @@ import re
 import subprocess
 from pathlib import Path
 
+from free_ports import free_port
 from tests.images.folders import copy_checkout
 from tests.images.project import Project
 from tests.support import env_texts
-from tests.support.processes import free_port
 from tests.support.system_packages import needs
 
 TEXTS = 100

@@ -15,13 +15,13 @@ from pathlib import Path
 import pytest
 
 from bundle.progress import step
+from free_ports import free_port
 from tests.images.archives import unpacked
 from tests.images.folders import copy_checkout
 from tests.images.project import Project
 from tests.support.docs import Block, all_blocks, blocks, guide
 from tests.support.engine import base_image
 from tests.support.paths import ROOT
-from tests.support.processes import free_port
 from tests.support.wait import wait_for
 
 KEY = re.compile(r"^[\w-]{43}$", re.MULTILINE)

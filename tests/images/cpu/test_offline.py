@@ -13,12 +13,12 @@ import pytest
 from bundle import origin
 from bundle.image_build.bill import NAME, bill, component
 from bundle.offline import bills
+from free_ports import free_port
 from tests.images.bill import valid_bill
 from tests.images.project import Project
 from tests.support.docs import blocks
 from tests.support.engine import base_image
 from tests.support.paths import ROOT
-from tests.support.processes import free_port
 
 IMAGE = "paddleocr-vl/offline-test:1"
 SAVE, LOAD, UPGRADE, _ = blocks(ROOT / "docs/install.md", "Without network")

@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 
 from bundle.progress import say
+from free_ports import free_port
 from tests.images.client import Client, check_job, check_letter
 from tests.images.conftest import stage
 from tests.images.folders import demo_models
@@ -24,7 +25,6 @@ from tests.support.cluster.service import ServiceProxy
 from tests.support.paths import LETTER
 from tests.support.png_pdf import pdf_of
 from tests.support.postgres import PostgresServer
-from tests.support.processes import free_port
 from tests.support.s3 import KEYS, S3Server
 
 # A balancer as a site has one: it asks each parser whether it can parse.

@@ -7,7 +7,6 @@ import contextlib
 import os
 import re
 import signal
-import socket
 import subprocess
 import sys
 import threading
@@ -23,6 +22,8 @@ from pathlib import Path
 import psutil
 import yaml
 
+from free_ports import free_port
+
 ROOT = Path(__file__).resolve().parents[3]
 START_S = 600
 TICK_S = 0.2
@@ -35,13 +36,6 @@ OPENER = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 def say(text: str) -> None:
     """Write a line of progress to stderr."""
     print(text, file=sys.stderr, flush=True)
-
-
-def free_port() -> int:
-    """Return a loopback port that nobody listens on now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 @dataclass

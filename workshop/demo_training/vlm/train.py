@@ -20,7 +20,6 @@ import math
 import multiprocessing
 import os
 import shutil
-import socket
 import statistics
 import time
 from collections import defaultdict
@@ -30,6 +29,8 @@ import torch
 import torch.distributed as dist
 from tokenizers import Tokenizer
 from torch import nn
+
+from free_ports import free_port
 
 from . import tokenizer as tokens
 from .batches import normalise, produce
@@ -243,10 +244,7 @@ def main() -> None:
         shutil.copyfile(arguments.init / "tokenizer.json", vocabulary)
     elif not vocabulary.exists():
         tokens.train(arguments.seed).save(str(vocabulary))
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    torch.multiprocessing.spawn(_train, (arguments.processes, port, arguments), nprocs=arguments.processes)
+    torch.multiprocessing.spawn(_train, (arguments.processes, free_port(), arguments), nprocs=arguments.processes)
 
 
 if __name__ == "__main__":
