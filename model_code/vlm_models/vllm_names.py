@@ -96,8 +96,10 @@ class MediaProcessor:
         vllms: Any = super()  # the class that this one is mixed into
         made = vllms.apply(*words, **named)
         media = asked["inputs"].mm_data_items if "inputs" in asked else asked["mm_data"]  # 0.11.1
-        for item in (*media.get("image", ()), *media.get("video", ())):
-            free(item[0] if isinstance(item, tuple) else item)  # a clip has its facts beside it
+        # A request of the server has lists. A program that gives one image to 0.11.1's `LLM` keeps its own pixels.
+        for items in (media.get("image"), media.get("video")):
+            for item in items if hasattr(items, "__getitem__") else ():
+                free(item[0] if isinstance(item, tuple) else item)  # a clip has its facts beside it
         return made
 
     def _call_hf_processor(self, *words: Any, **named: Any) -> BatchFeature:

@@ -11,8 +11,10 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
+from PIL import Image
 
 from env_values import WrongValue
 from tests.plugin.chat import body, image_part, text_part
@@ -116,6 +118,23 @@ def test_room_is_free_when_there_are_patches_long_before_the_answer():
         assert (await task).status == 200 and budget.used == 0
 
     asyncio.run(asyncio.wait_for(run(), WAIT_S))
+
+
+@pytest.mark.skipif("mm_data" not in APPLIES.parameters, reason="later versions hand on lists of items")
+def test_an_image_that_a_program_gives_to_vllm_itself_stays_its_own():
+    """By `LLM.generate`: one image instead of a list, none, or an array; vLLM takes them all."""
+
+    class Made:
+        def apply(self, *_: Any) -> str:
+            return "made"
+
+    class Program(MediaProcessor, Made):
+        pass
+
+    image = Image.new("RGB", (8, 8), "white")
+    for given in (image, [image], None, np.asarray(image), [np.asarray(image)]):
+        assert Program().apply("", {"image": given, "video": None}, {}) == "made"
+    assert image.getpixel((0, 0)) == (255, 255, 255)
 
 
 def video_part(file: bytes) -> dict[str, Any]:
