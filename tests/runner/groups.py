@@ -85,6 +85,9 @@ GROUPS = {
             also=("s3",),
             some_need=("postgresql", "curl", "openssl", *READERS),
         ),
+        # Before longer groups: a limit of minutes must not leave out what users see.
+        Group("web", "browser", ("tests/web",), also=("parser",), packages=BROWSER),
+        Group("api", "api", ("tests/api",), also=("parser",), some_need=("nodejs", "npm", "golang-go")),
         Group("images-ascend", "tools", ("tests/images/ascend",), engine=True, options=("-s", "-v")),
         # Ray, and clusters of several nodes on this machine.
         Group("corpus", "corpus", ("tests/corpus",), also=("s3", "vlm")),
@@ -99,8 +102,6 @@ GROUPS = {
             cpu_images=True,
             options=("-s", "-v"),
         ),
-        Group("web", "browser", ("tests/web",), also=("parser",), packages=BROWSER),
-        Group("api", "api", ("tests/api",), also=("parser",), some_need=("nodejs", "npm", "golang-go")),
         # The family that only the second stack's vLLM has, the version of PaddleOCR-VL that is served by default, 8-bit
         # integers and oneDNN on its PyTorch, and pages through parser and server; on demand all of tests/plugin.
         Group(
