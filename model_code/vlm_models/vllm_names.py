@@ -96,7 +96,8 @@ class MediaProcessor:
         vllms: Any = super()  # the class that this one is mixed into
         made = vllms.apply(*words, **named)
         media = asked["inputs"].mm_data_items if "inputs" in asked else asked["mm_data"]  # 0.11.1
-        # A request of the server has lists. A program that gives one image to 0.11.1's `LLM` keeps its own pixels.
+        # The server's requests have lists or vLLM's items, which have no __iter__. A program may give one image or none
+        # to 0.11.1's `LLM`; it keeps its own pixels.
         for items in (media.get("image"), media.get("video")):
             for item in items if hasattr(items, "__getitem__") else ():
                 free(item[0] if isinstance(item, tuple) else item)  # a clip has its facts beside it
