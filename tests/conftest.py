@@ -8,6 +8,7 @@ tests. Other tests that start something by themselves carry the marker in their 
 from __future__ import annotations
 
 import gc
+import os
 import socket
 import subprocess
 from collections.abc import Iterable, Iterator
@@ -17,6 +18,7 @@ import pytest
 
 pytest.register_assert_rewrite("tests.support", "tests.images", "tests.npu")
 
+from tests.runner.tally import Test, passed, test_of  # noqa: E402  after the line above
 from tests.support.system_packages import refuse_unnamed_programs  # noqa: E402  after the line above
 
 refuse_unnamed_programs()
@@ -51,7 +53,7 @@ def pytest_collection_finish() -> None:
     gc.set_threshold(*THRESHOLD)
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     for item in items:
         for folder, marker in FOLDERS.items():
             if item.path.is_relative_to(TESTS / folder):
@@ -61,6 +63,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
                 item.add_marker(marker)
         if not any(item.get_closest_marker(marker) for marker in HEAVY):
             item.add_marker("unit")
+    if earlier := os.environ.pop("EARLIER_REPORT", None):
+        leave_out(passed(Path(earlier)), config, items)
+
+
+def leave_out(done: set[Test], config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Do not run again what the rehearsal of the same call has passed in its bare root (tests/runner/lanes.py)."""
+    config.hook.pytest_deselected(items=[item for item in items if test_of(item.nodeid) in done])
+    items[:] = [item for item in items if test_of(item.nodeid) not in done]
 
 
 @pytest.fixture(autouse=True)

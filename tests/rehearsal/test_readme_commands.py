@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """README's commands on a machine that has nothing else: a minimal Debian, a fresh clone, nothing made.
 
-The second command is rehearsed as `scripts/test.sh unit`. REHEARSAL=whole runs `scripts/test.sh` itself (README says
-how long that takes), and `scripts/test.sh all` runs the same tests outside. Root installs from nothing; the plain user
-takes the wheels that were unpacked for root. Printed are the seconds and what the root then takes on the disk; the bars
-of seconds are for a package registry near by and a machine that does nothing else, so they are not checked here.
+The second command is rehearsed as `scripts/test.sh unit`, and REHEARSAL=whole runs `scripts/test.sh` itself (README
+says how long that takes). `scripts/test.sh all` runs outside what was skipped or not chosen here. Root installs from
+nothing; the plain user takes the wheels that were unpacked for root. Printed are the seconds and what the root then
+takes on the disk; the bars of seconds are for a package registry near by and a machine that does nothing else, so they
+are not checked here.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from pathlib import Path
 import pytest
 
 from bundle.paths import RUN_DIR
+from tests.runner.lanes import FIRST, REHEARSED
 from tests.support.bare_root import HOME, USER, BareRoot, Ran, why_not
 from tests.support.paths import ROOT
 
@@ -68,6 +70,14 @@ def tell(ran: Ran, what: str, root: BareRoot | None = None) -> None:
         print(ran.stdout)
 
 
+def tell_the_runner(root: BareRoot) -> None:
+    """Leave the reports of what was run where the groups that run the same outside find them."""
+    place = RUN_DIR / "tests" / REHEARSED
+    place.mkdir(parents=True, exist_ok=True)
+    for report in (root.folder / "srv/bundle/.run/tests").glob(f"*{FIRST}"):
+        shutil.copy(report, place / f"{report.name.removesuffix(FIRST)}.xml")
+
+
 def the_cause_of_an_engines_end_is_told(root: BareRoot) -> None:
     """vLLM's processes talk through /dev/shm."""
     without = f"mount -t tmpfs -o ro none /dev/shm; {first_command()}; status=$?; umount /dev/shm; exit $status"
@@ -95,6 +105,7 @@ def test_root_on_a_bare_machine(root: BareRoot, unpacked: Path):
     tell(ran, tests, root)
     assert ran.status == 0 and re.search(r"^\d+ passed, 0 failed, \d+ skipped$", ran.stdout, re.MULTILINE), ran.stdout
     assert not root.processes()
+    tell_the_runner(root)
     if (cache := root.folder / "root/.cache/uv").is_dir():
         cache.rename(unpacked)
 

@@ -9,6 +9,9 @@ from dataclasses import dataclass
 from bundle.compose.containers import engine_answers
 from tests.support import system_packages
 
+# Runs `UNIT` in a bare root.
+REHEARSAL = "rehearsal"
+
 # Packages of tests/system_packages.txt.
 DRAWING = ("fonts-dejavu-core", "fonts-liberation", "wamerican")
 BROWSER = ("chromium",)
@@ -75,7 +78,7 @@ GROUPS = {
         ),
         # README's commands in a minimal root that is made for them; early, while the environments of the other groups
         # do not lie beside its own yet.
-        Group("rehearsal", "tools", ("tests/rehearsal",), packages=("debootstrap",), options=("-s", "-v")),
+        Group(REHEARSAL, "tools", ("tests/rehearsal",), packages=("debootstrap",), options=("-s", "-v")),
         Group("plugin", "vlm", ("tests/plugin",), also=("reference", "parser")),
         Group("parser", "parser", ("tests/parser",), also=("vlm",), some_need=("fonts-liberation",)),
         Group(

@@ -6,6 +6,7 @@ from __future__ import annotations
 import math
 import os
 import re
+import shutil
 import sys
 import threading
 import time
@@ -16,9 +17,9 @@ from pathlib import Path
 
 from bundle.environments.setup import ENVIRONMENTS, set_up
 from bundle.progress import say
-from tests.runner.groups import Group
+from tests.runner.groups import REHEARSAL, UNIT, Group
 from tests.runner.pytest_runs import PytestRuns
-from tests.runner.tally import Tally
+from tests.runner.tally import Tally, passed
 from tests.support.engine.opened import open_engine
 from tests.support.engine.packages import EngineError
 
@@ -26,6 +27,14 @@ from tests.support.engine.packages import EngineError
 LANES = 3
 # A group with so many failures at most runs these once more.
 AGAIN = 4
+# pytest's status where no test is left to run.
+NO_TEST = 5
+# How the names of reports end.
+FIRST, SECOND = ".first.xml", ".second.xml"
+# The reports of what the rehearsal ran in its bare root, below the logs, and the variable that tells a group's pytest
+# which of them has its tests.
+REHEARSED = "rehearsed"
+EARLIER = "EARLIER_REPORT"
 # Seconds between two lines that say how far the groups are.
 TICK_SECONDS = 30.0
 PERCENT = re.compile(rb"\[ *(\d+)%\]")
@@ -57,6 +66,7 @@ class Lanes:
     def run(self) -> None:
         """Run all groups, then what failed once more. Raises ToolError when an environment cannot be made."""
         self._logs.mkdir(parents=True, exist_ok=True)
+        shutil.rmtree(self._logs / REHEARSED, ignore_errors=True)
         try:
             with self._progress(), ThreadPoolExecutor(LANES) as threads:
                 lanes = [threads.submit(self._lane) for _ in range(LANES)]
@@ -68,27 +78,32 @@ class Lanes:
                     raise
             for group in self._again:
                 say(f"=== {group.name}: what failed runs once more, by itself")
-                _, report = self._call(group, "second", "--last-failed")
+                _, report = self._call(group, SECOND, "--last-failed")
                 self.tally.add_second(group.name, report)
         finally:
             self._engine.close()
 
     def _take(self, done: Group | None = None) -> Group | None:
-        """The next group of the list, but one that uses the CPU images waits for the end of another such group. The
-        lane that runs it takes it then: this one ends where nothing else waits. `done` is what this lane has run."""
+        """The next group of the list that waits for no other: the lane that runs the other takes it then, and this one
+        ends where nothing else is left. `done` is what this lane has run."""
         with self._taking:
             if done:
                 self._taken.remove(done)
             if time.monotonic() > self._last_begin:
                 self.unbegun += self._waiting
                 self._waiting.clear()
-            held = any(group.cpu_images for group in self._taken)
-            group = next((group for group in self._waiting if not (held and group.cpu_images)), None)
+            group = next((group for group in self._waiting if not self._waits(group)), None)
             if group is None or self.pytest.ended:
                 return None
             self._waiting.remove(group)
             self._taken.append(group)
             return group
+
+    def _waits(self, group: Group) -> bool:
+        """One group at a time uses the CPU images. Groups whose quick tests the rehearsal runs wait for its reports."""
+        if group.cpu_images and any(other.cpu_images for other in self._taken):
+            return True
+        return group.name in UNIT and any(other.name == REHEARSAL for other in (*self._waiting, *self._taken))
 
     def _lane(self) -> None:
         group = None
@@ -100,25 +115,31 @@ class Lanes:
                     set_up(ENVIRONMENTS[name])
             say(f"=== {group.name}: {' '.join(group.paths)} in the environment {group.environment}")
             began = time.monotonic()
-            status, report = self._call(group, "first")
-            counts = self.tally.add(group.name, status, report)
+            status, report = self._call(group, FIRST)
+            earlier = self._earlier(group)
+            if earlier and status == NO_TEST:
+                status = 0
+            counts = self.tally.add(group.name, status, report, earlier)
             if status == 1 and counts.failed <= AGAIN and not group.on_demand:
                 self._again.append(group)
-            say(f"=== {group.name}: {counts}, {time.monotonic() - began:.0f} s")
+            rehearsed = f" ({len(passed(earlier))} in the rehearsal)" if earlier else ""
+            say(f"=== {group.name}: {counts}{rehearsed}, {time.monotonic() - began:.0f} s")
             if status and not self._live:
                 sys.stdout.write(self._log(group.name).read_text(errors="replace"))
                 sys.stdout.flush()
 
     def _call(self, group: Group, which: str, *words: str) -> tuple[int, Path]:
         """pytest's status and the place of its report."""
-        report = self._logs / f"{group.name}.{which}.xml"
+        report = self._logs / f"{group.name}{which}"
         report.unlink(missing_ok=True)
         # A cache of the group's own: it knows which tests failed.
         own = ["-o", f"cache_dir={self._logs / 'cache' / group.name}", f"--junitxml={report}", *words]
         command = [str(ENVIRONMENTS[group.environment].python), "-m", "pytest", *own]
         command += [*group.options, *self._options, *group.paths]
         env = self._engine.environment if group.engine else os.environ
-        if self._live or which == "second":
+        if earlier := self._earlier(group):
+            env = {**env, EARLIER: str(earlier)}
+        if self._live or which == SECOND:
             return self.pytest.run(command, env, group.allowed), report
         self._running.append(group.name)
         try:
@@ -126,6 +147,11 @@ class Lanes:
                 return self.pytest.run(command, env, group.allowed, output), report
         finally:
             self._running.remove(group.name)
+
+    def _earlier(self, group: Group) -> Path | None:
+        """The report of the group's tests that the rehearsal of this call ran."""
+        report = self._logs / REHEARSED / f"{group.name}.xml"
+        return report if report.is_file() else None
 
     def _log(self, name: str) -> Path:
         return self._logs / f"{name}.log"

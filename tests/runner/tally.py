@@ -9,6 +9,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
+# The place, which is the module and the classes with dots between, and the name.
+Test = tuple[str, str]
+
 
 class Counts(NamedTuple):
     """How the tests of one group ended."""
@@ -39,10 +42,12 @@ class Tally:
     left_out: list[str] = field(default_factory=list)
     flaky: list[str] = field(default_factory=list)
 
-    def add(self, group: str, status: int, report: Path) -> Counts:
+    def add(self, group: str, status: int, report: Path, earlier: Path | None = None) -> Counts:
         """Add one group: pytest's exit status, and its JUnit report, which is missing where pytest did not get that
-        far. Returns the group's own counts."""
-        outcomes = _outcomes(report)
+        far. `earlier` is the report of a run whose passed tests were not run again: they count as passed. Returns the
+        group's own counts."""
+        before = {test: ("passed", "") for test in passed(earlier)} if earlier else {}
+        outcomes = before | read_report(report)
         number = Counter(outcome for outcome, _ in outcomes.values())
         counts = Counts(number["passed"], number["failed"], number["skipped"])
         self.passed += counts.passed
@@ -57,7 +62,7 @@ class Tally:
 
     def add_second(self, group: str, report: Path) -> None:
         """Add a group's failed tests that ran once more: those that pass now count as passed, and are named."""
-        for (place, name), (outcome, _) in _outcomes(report).items():
+        for (place, name), (outcome, _) in read_report(report).items():
             if outcome == "passed":
                 self.failed -= 1
                 self.passed += 1
@@ -73,10 +78,23 @@ class Tally:
         return str(Counts(self.passed, self.failed + len(self.broken), self.skipped))
 
 
-def _outcomes(report: Path) -> dict[tuple[str, str], tuple[str, str]]:
-    """(place, name) -> (passed, failed or skipped; the reason of what was skipped). One entry a test: pytest writes a
-    test that fails and whose fixture fails after it as two cases."""
-    found: dict[tuple[str, str], tuple[str, str]] = {}
+def passed(report: Path) -> set[Test]:
+    """The tests that passed."""
+    return {test for test, (outcome, _) in read_report(report).items() if outcome == "passed"}
+
+
+def test_of(nodeid: str) -> Test:
+    """How a report names the test with this pytest id. Control characters are written otherwise there."""
+    path, bracket, parameters = nodeid.partition("[")
+    file, *places = path.split("::")
+    *classes, name = places
+    return ".".join([file.removesuffix(".py").replace("/", "."), *classes]), name + bracket + parameters
+
+
+def read_report(report: Path) -> dict[Test, tuple[str, str]]:
+    """Each test with its outcome (passed, failed or skipped), and the reason of what was skipped. One entry a test:
+    pytest writes a test that fails and whose fixture fails after it as two cases."""
+    found: dict[Test, tuple[str, str]] = {}
     for case in ElementTree.parse(report).getroot().iter("testcase") if report.is_file() else ():
         key = case.get("classname", ""), case.get("name", "")
         skipped = case.find("skipped")

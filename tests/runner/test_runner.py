@@ -320,6 +320,68 @@ def test_one_group_at_a_time_uses_the_cpu_images():
     assert run._take(bundle) is None and run._take(images) == nodes
 
 
+def test_groups_wait_for_the_rehearsal_that_runs_their_quick_tests():
+    rehearsal, parser, images = (groups.GROUPS[name] for name in (groups.REHEARSAL, "parser", "images"))
+    run = lanes.Lanes([parser, rehearsal, images], [], Path("logs"))
+    assert [run._take() for _ in range(3)] == [rehearsal, images, None]
+    assert run._take(images) is None and run._take(rehearsal) == parser
+
+
+REHEARSAL = """
+import shutil
+from pathlib import Path
+
+def test_commands():
+    (folder := Path({logs!r}) / "rehearsed").mkdir()
+    shutil.copy({report!r}, folder / "tools.xml")
+"""
+QUICK = """
+import os
+import pytest
+
+@pytest.mark.parametrize("name", ["a", "b::c[d]"])
+def test_that_passes(name):
+    {first}
+
+class TestClass:
+    def test_that_passes(self):
+        {first}
+
+    def test_that_lacks_something(self):
+        {second}
+"""
+NOT_CHOSEN = """
+import os
+
+def test_that_starts_a_server():
+    assert "EARLIER_REPORT" not in os.environ
+"""
+
+
+def test_what_passed_in_the_rehearsal_counts_and_is_not_run_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+):
+    places = {name: tmp_path / name for name in ("inside", "rehearsal", "outside")}
+    for folder in places.values():
+        folder.mkdir()
+    (places["inside"] / "test_quick.py").write_text(QUICK.format(first="pass", second="pytest.skip('no font')"))
+    run_groups(places["inside"], monkeypatch, made_up("tools", places["inside"]))
+    report, logs = places["inside"] / "logs/tools.first.xml", tmp_path / "logs"
+    (places["rehearsal"] / "test_it.py").write_text(REHEARSAL.format(logs=str(logs), report=str(report)))
+    (places["outside"] / "test_quick.py").write_text(QUICK.format(first="assert False, 'ran again'", second="pass"))
+    made = [made_up(groups.REHEARSAL, places["rehearsal"]), made_up("tools", places["outside"])]
+    made[1] = dataclasses.replace(made[1], options=(*made[1].options, "-p", "tests.conftest"))
+    capfd.readouterr()
+    # 1 of the rehearsal, 3 of its bare root, and the one that was skipped there.
+    assert str(run_groups(tmp_path, monkeypatch, *made)) == "5 passed, 0 failed, 0 skipped"
+    assert "=== tools: 4 passed, 0 failed, 0 skipped (3 in the rehearsal)" in capfd.readouterr().err
+    (places["outside"] / "test_quick.py").write_text(NOT_CHOSEN)
+    assert str(run_groups(tmp_path, monkeypatch, *made)) == "5 passed, 0 failed, 0 skipped"
+    (places["outside"] / "test_quick.py").write_text(QUICK.format(first="assert False", second="assert False"))
+    made[1] = dataclasses.replace(made[1], options=(*made[1].options, "-k", "passed"))
+    assert str(run_groups(tmp_path, monkeypatch, *made)) == "4 passed, 0 failed, 0 skipped", "none is left to run"
+
+
 def test_no_group_begins_after_its_time(tmp_path: Path):
     asked = [groups.GROUPS[name] for name in ("tools", "types")]
     run = lanes.Lanes(list(asked), [], tmp_path, begin_within_s=-1)
