@@ -21,7 +21,7 @@ pytestmark = pytest.mark.long
 
 TOOLS = all_blocks(ROOT / "docs/tools.md")
 TIME = re.compile(r"(?:[0-9]+ min )?[0-9]+(?:\.[0-9]+)? m?s\b")
-MACHINE = re.compile(r"\bcpu \([^)]*\)")
+MACHINE = re.compile(r"\bcpu \(.*?, \d+ threads?\)")  # a name may have brackets of its own: Intel(R) Xeon(R)
 NUMBER = re.compile(r"-?[0-9]+(?:\.[0-9]+)?")
 SECONDS = 900  # two busy cores are slow
 
