@@ -39,9 +39,8 @@ def normal(name: str) -> str:
 
 def check_bill(project: Project, image: str) -> None:
     """The bill names each installed package with its version, and no other."""
-    words = ("run", "--rm", "--network", "none", "--entrypoint")
-    found = valid_bill(project.docker(*words, "cat", image, f"{HOME}/{NAME}").stdout)
-    listed = project.docker(*words, "bash", image, "-c", LISTED).stdout.splitlines()
+    found = valid_bill(project.printed(image, "cat", f"{HOME}/{NAME}"))
+    listed = project.printed(image, "bash", "-c", LISTED).splitlines()
     rows = [tuple(line.split()) for line in listed]
     packages = {(kind, name if kind == "deb" else normal(name), version) for kind, name, version in rows}
     billed = set()

@@ -56,7 +56,7 @@ def source(name: str) -> str:
 
 def check_contents(project: Project, service: str, image: str) -> None:
     """Compare the files below /opt/paddleocr-vl with `ALLOWED`: none beside the list, and none of the list missing."""
-    listed = project.docker("run", "--rm", "--entrypoint", "find", image, HOME, "-type", "f").stdout
+    listed = project.printed(image, "find", HOME, "-type", "f")
     files = {source(line.removeprefix(HOME)) for line in listed.splitlines() if line.startswith(HOME)}
 
     def covers(entry: str, name: str) -> bool:

@@ -9,8 +9,9 @@ import json
 import os
 import signal
 import subprocess
+import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -57,6 +58,17 @@ class Project:
         result = self.run("docker", *words, timeout=timeout, stderr=subprocess.STDOUT)
         assert not check or result.returncode == 0, f"docker {' '.join(words)}: {result.stdout[-3000:]}"
         return result
+
+    def printed(self, image: str, *command: str, options: Sequence[str] = (), timeout: float = 300) -> str:
+        """What a command prints in a container of its own; fails if the command does. The image's entry point is not
+        run. The output goes through a file, since an engine under load may lose the last output of a container that
+        ends at once ("stream copy error: reading from a closed fifo" in its log)."""
+        with tempfile.TemporaryDirectory() as folder:
+            Path(folder).chmod(0o777)  # for the image's user
+            own = ("--volume", f"{folder}:/printed", "--entrypoint", "sh")
+            script = ("-c", 'exec "$@" >/printed/output', "sh")
+            self.docker("run", "--rm", *options, *own, image, *script, *command, timeout=timeout)
+            return (Path(folder) / "output").read_text()
 
     def compose(self, *words: str, check: bool = True, timeout: float = 300) -> subprocess.CompletedProcess[str]:
         return self.docker("compose", *words, check=check, timeout=timeout)

@@ -54,7 +54,7 @@ MORE_KERNELS = {"0.11.1": {"pos_encoding_kernels"}, "0.23.0": {"batch_matmul_tra
 
 def compilations(built: Built) -> list[dict[str, Any]]:
     """The compilations of upstream's sources, in their order: tool, source, options, includes that only CANN has."""
-    text = built.project.docker("run", "--rm", "--entrypoint", "cat", built.image, RECORD).stdout
+    text = built.project.printed(built.image, "cat", RECORD)
     entries = [json.loads(line) for line in text.splitlines() if line.startswith("{")]
     return [one for one in entries if one["source"].startswith(f"{SOURCES}/")]  # without CMake's own checks
 

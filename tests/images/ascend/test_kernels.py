@@ -55,7 +55,7 @@ def test_every_kernel_is_compiled_for_a3(kernels: Built, compiled: list[dict[str
 
 def test_the_build_downloads_nothing(kernels: Built):
     place = f"{SOURCES}/csrc/third_party/"
-    found = kernels.project.docker("run", "--rm", "--entrypoint", "find", kernels.image, place, "-type", "f").stdout
+    found = kernels.project.printed(kernels.image, "find", place, "-type", "f")
     assert {line.removeprefix(place).partition("/")[0] for line in found.split()} == THIRD_PARTY[kernels.stack.name]
 
 
@@ -79,8 +79,8 @@ def test_torch_is_the_cuda_build_where_there_is_one(ascend: Built, facts: dict[s
 
 
 def test_upstreams_requirements_are_met(kernels: Built):
-    command = ("run", "--rm", "--entrypoint", "/opt/venv/vlm/bin/python", kernels.image, "-c", REQUIREMENTS)
-    lacking = json.loads(kernels.project.docker(*command).stdout.splitlines()[-1])
+    printed = kernels.project.printed(kernels.image, "/opt/venv/vlm/bin/python", "-c", REQUIREMENTS)
+    lacking = json.loads(printed.splitlines()[-1])
     assert [name for name in lacking if name.split()[0] not in NOT_NEEDED] == []
 
 

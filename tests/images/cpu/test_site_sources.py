@@ -41,6 +41,6 @@ def test_an_image_takes_the_lines_of_its_release(engine, tmp_path: Path, sources
     mounts = {SCRIPT: "/install.sh", tmp_path / "sources": "/run/secrets/apt_sources", apt: "/usr/local/bin/apt-get"}
     volumes = [word for source, target in mounts.items() for word in ("--volume", f"{source}:{target}:ro")]
     script = f"{OWN}; /install.sh vlm 2>&1 && ls /etc/apt/sources.list.d"
-    words = (*volumes, base_image.NAME, "sh", "-c", script)
-    output = Project("paddleocr-vl-sources", dict(engine.environment)).docker("run", "--rm", *words).stdout
+    project = Project("paddleocr-vl-sources", dict(engine.environment))
+    output = project.printed(base_image.NAME, "sh", "-c", script, options=volumes)
     assert set(output.splitlines()) == expected, "the list must be gone at the end"
