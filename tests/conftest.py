@@ -18,7 +18,7 @@ import pytest
 
 pytest.register_assert_rewrite("tests.support", "tests.images", "tests.npu")
 
-from tests.runner.tally import Test, passed, test_of  # noqa: E402  after the line above
+from tests.runner.tally import EARLIER, Case, case_of, passed  # noqa: E402  after the line above
 from tests.support.system_packages import refuse_unnamed_programs  # noqa: E402  after the line above
 
 refuse_unnamed_programs()
@@ -63,14 +63,14 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
                 item.add_marker(marker)
         if not any(item.get_closest_marker(marker) for marker in HEAVY):
             item.add_marker("unit")
-    if earlier := os.environ.pop("EARLIER_REPORT", None):
+    if earlier := os.environ.pop(EARLIER, None):
         leave_out(passed(Path(earlier)), config, items)
 
 
-def leave_out(done: set[Test], config: pytest.Config, items: list[pytest.Item]) -> None:
+def leave_out(done: set[Case], config: pytest.Config, items: list[pytest.Item]) -> None:
     """Do not run again what the rehearsal of the same call has passed in its bare root (tests/runner/lanes.py)."""
-    config.hook.pytest_deselected(items=[item for item in items if test_of(item.nodeid) in done])
-    items[:] = [item for item in items if test_of(item.nodeid) not in done]
+    config.hook.pytest_deselected(items=[item for item in items if case_of(item.nodeid) in done])
+    items[:] = [item for item in items if case_of(item.nodeid) not in done]
 
 
 @pytest.fixture(autouse=True)

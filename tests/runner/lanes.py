@@ -19,7 +19,7 @@ from bundle.environments.setup import ENVIRONMENTS, set_up
 from bundle.progress import say
 from tests.runner.groups import REHEARSAL, UNIT, Group
 from tests.runner.pytest_runs import PytestRuns
-from tests.runner.tally import Tally, passed
+from tests.runner.tally import EARLIER, Tally, passed
 from tests.support.engine.opened import open_engine
 from tests.support.engine.packages import EngineError
 
@@ -31,10 +31,8 @@ AGAIN = 4
 NO_TEST = 5
 # How the names of reports end.
 FIRST, SECOND = ".first.xml", ".second.xml"
-# The reports of what the rehearsal ran in its bare root, below the logs, and the variable that tells a group's pytest
-# which of them has its tests.
+# Below the logs: the reports of what the rehearsal ran in its bare root.
 REHEARSED = "rehearsed"
-EARLIER = "EARLIER_REPORT"
 # Seconds between two lines that say how far the groups are.
 TICK_SECONDS = 30.0
 PERCENT = re.compile(rb"\[ *(\d+)%\]")

@@ -9,8 +9,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
-# The place, which is the module and the classes with dots between, and the name.
-Test = tuple[str, str]
+# Tells a group's pytest which report has the tests that it need not run again (tests/conftest.py).
+EARLIER = "EARLIER_REPORT"
+# A test as reports name it: the place, which is the module and the classes with dots between, and the name.
+Case = tuple[str, str]
 
 
 class Counts(NamedTuple):
@@ -46,7 +48,7 @@ class Tally:
         """Add one group: pytest's exit status, and its JUnit report, which is missing where pytest did not get that
         far. `earlier` is the report of a run whose passed tests were not run again: they count as passed. Returns the
         group's own counts."""
-        before = {test: ("passed", "") for test in passed(earlier)} if earlier else {}
+        before = {case: ("passed", "") for case in passed(earlier)} if earlier else {}
         outcomes = before | read_report(report)
         number = Counter(outcome for outcome, _ in outcomes.values())
         counts = Counts(number["passed"], number["failed"], number["skipped"])
@@ -78,23 +80,23 @@ class Tally:
         return str(Counts(self.passed, self.failed + len(self.broken), self.skipped))
 
 
-def passed(report: Path) -> set[Test]:
+def passed(report: Path) -> set[Case]:
     """The tests that passed."""
-    return {test for test, (outcome, _) in read_report(report).items() if outcome == "passed"}
+    return {case for case, (outcome, _) in read_report(report).items() if outcome == "passed"}
 
 
-def test_of(nodeid: str) -> Test:
-    """How a report names the test with this pytest id. Control characters are written otherwise there."""
+def case_of(nodeid: str) -> Case:
+    """The test with this pytest id. Reports write control characters otherwise, so a test with some is not found."""
     path, bracket, parameters = nodeid.partition("[")
     file, *places = path.split("::")
     *classes, name = places
     return ".".join([file.removesuffix(".py").replace("/", "."), *classes]), name + bracket + parameters
 
 
-def read_report(report: Path) -> dict[Test, tuple[str, str]]:
+def read_report(report: Path) -> dict[Case, tuple[str, str]]:
     """Each test with its outcome (passed, failed or skipped), and the reason of what was skipped. One entry a test:
     pytest writes a test that fails and whose fixture fails after it as two cases."""
-    found: dict[Test, tuple[str, str]] = {}
+    found: dict[Case, tuple[str, str]] = {}
     for case in ElementTree.parse(report).getroot().iter("testcase") if report.is_file() else ():
         key = case.get("classname", ""), case.get("name", "")
         skipped = case.find("skipped")

@@ -30,7 +30,7 @@ def of_image(image: str) -> dict[str, Any]:
     """Read without running anything. Raises EnvironmentSetupError."""
     try:
         found = json.loads(file_of(image, f"{HOME}/{NAME}"))
-    except (EnvironmentSetupError, ValueError) as error:
+    except (EnvironmentSetupError, OSError, ValueError) as error:
         raise EnvironmentSetupError(f"{image} has no bill of materials ({error}); build it again") from error
     if found.get("bomFormat") != "CycloneDX":
         raise EnvironmentSetupError(f"{image}: {HOME}/{NAME} is no bill of materials; build it again")
@@ -38,12 +38,17 @@ def of_image(image: str) -> dict[str, Any]:
 
 
 def file_of(image: str, path: str) -> str:
-    """The text of a file in an image, from a container that is never started. Raises EnvironmentSetupError."""
+    """The text of a file in an image, from a container that is never started.
+
+    Raises EnvironmentSetupError, OSError for a folder, and ValueError for what is no text.
+    """
     container = docker("create", "--pull", "never", image, "never-started")
     try:
         with TemporaryDirectory() as folder:
-            docker("cp", f"{container}:{path}", folder)
-            return (Path(folder) / Path(path).name).read_text(encoding="utf-8")
+            copy = Path(folder) / "copy"
+            # A link's target in the image: the link itself would be followed on this machine.
+            docker("cp", "--follow-link", f"{container}:{path}", str(copy))
+            return copy.read_text(encoding="utf-8")
     finally:
         docker("rm", container)
 
