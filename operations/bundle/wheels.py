@@ -14,7 +14,6 @@ import os
 import platform
 import re
 import shutil
-import ssl
 import subprocess
 import sys
 import tempfile
@@ -29,6 +28,7 @@ import declared_settings
 import stacks
 from bundle.environments.cuda import PACKAGE
 from bundle.environments.environment import TORCH, Environment, source_lock, split_entries, torch_pins
+from bundle.environments.package_index import index_opener, wheel_links
 from bundle.environments.setup import chosen
 from bundle.environments.uv import ensure_uv, registry_environment
 from bundle.paths import ENVS_DIR, REQUIREMENTS, ROOT, RUN_DIR, VALUES, shown
@@ -62,6 +62,10 @@ class Pin:
 
     requirement: str
     digests: frozenset[str]
+
+    def __str__(self) -> str:
+        """As in a lock."""
+        return " ".join([self.requirement, *(f"--hash=sha256:{value}" for value in sorted(self.digests))])
 
 
 def python() -> str:
@@ -134,15 +138,17 @@ def download(pins: list[Pin], folder: Path, machine: str, log: Path) -> None:
     """Fetch the pins into `folder`, group by group, so that an interrupted call loses little."""
     done = 0
     for part in batches(pins):
-        with tempfile.NamedTemporaryFile("w", suffix=".txt") as lock:
-            for pin in part:
-                hashes = " ".join(f"--hash=sha256:{value}" for value in sorted(pin.digests))
-                lock.write(f"{pin.requirement} {hashes}\n")
-            lock.flush()
+        with tempfile.TemporaryDirectory() as scratch:
+            lock, page = Path(scratch) / "lock.txt", Path(scratch) / "links.html"
+            lock.write_text("".join(f"{pin}\n" for pin in part))
+            page.write_text(wheel_links(lock, f"{machine}-manylinux_{GLIBC[0]}"))
             what = f"wheels {done + 1} to {done + len(part)} of {len(pins)}"
             done += len(part)
-            words = ["--require-hashes", "--ignore-requires-python", "-r", lock.name]
-            if pip_download(words, folder, machine, log, what):
+            words = ["--require-hashes", "--ignore-requires-python", "-r", str(lock)]
+            linked = [*words, "--no-index", "--find-links", str(page)]
+            if page.stat().st_size and not pip_download(linked, folder, machine, log, what):
+                continue
+            if pip_download(words, folder, machine, log, what):  # it asks the index itself, and says why it fails
                 last = last_line(log.read_text(errors="replace"))
                 raise EnvironmentSetupError(f"{what}: {last} (log: {shown(log)}); run the same command to go on")
 
@@ -159,31 +165,6 @@ def pip_download(words: list[str], folder: Path, machine: str, log: Path, what: 
     """Let pip fetch wheels for `machine` into `folder`; returns its exit status."""
     options = ["--quiet", "--no-deps", "--only-binary", ":all:", *platform_options(machine), "-d", str(folder)]
     return run_logged([python(), "-m", "pip", "download", *options, *words], log, what, dict(os.environ))
-
-
-def index_url() -> str:
-    """Address of the package index: what pip is configured for, or else pip's own default."""
-    code = "from pip._internal.models.index import PyPI; print(PyPI.simple_url)"
-    return (
-        registry_environment().get("UV_DEFAULT_INDEX")
-        or subprocess.run([python(), "-c", code], capture_output=True, text=True, check=True).stdout.strip()
-    )
-
-
-def index_opener() -> tuple[str, urllib.request.OpenerDirector]:
-    """The index's address without its login, and what asks there as pip and uv do: with the login, which no other host
-    gets, and by the site's certificates."""
-    env, parts = registry_environment(), urllib.parse.urlsplit(index_url())
-    login, _, place = parts.netloc.rpartition("@")
-    logins = urllib.request.HTTPPasswordMgrWithPriorAuth()
-    if login:
-        user, password = map(urllib.parse.unquote, login.partition(":")[::2])
-        logins.add_password(None, f"{parts.scheme}://{place}/", user, password, is_authenticated=True)
-    context = ssl.create_default_context(cafile=env.get("SSL_CERT_FILE"))
-    if {place, parts.hostname} & set(env.get("UV_INSECURE_HOST", "").split()):
-        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
-    handlers = urllib.request.HTTPBasicAuthHandler(logins), urllib.request.HTTPSHandler(context=context)
-    return parts._replace(netloc=place).geturl(), urllib.request.build_opener(*handlers)
 
 
 def download_source(lock: Path, folder: Path) -> None:

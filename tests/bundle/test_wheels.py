@@ -5,7 +5,9 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import io
 import os
+import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -122,16 +124,21 @@ class SiteIndex(SimulatedServer):
 LOGIN = "user:p@ss/word"
 
 
+def clear_settings(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Take away what this machine says of indexes."""
+    for name in [name for name in os.environ if name.startswith(("PIP_", "UV_")) or name == "SSL_CERT_FILE"]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
+    uv.registry_environment.cache_clear()
+
+
 @pytest.fixture
 def site_index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[SiteIndex]:
     """What the machine's pip asks."""
     index = SiteIndex()
     index.certificate = speak_https(index, tmp_path)
-    for name in [name for name in os.environ if name.startswith(("PIP_", "UV_")) or name == "SSL_CERT_FILE"]:
-        monkeypatch.delenv(name)
-    monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
+    clear_settings(monkeypatch)
     monkeypatch.setenv("PIP_INDEX_URL", f"https://user:p%40ss%2Fword@127.0.0.1:{index.port}/simple")
-    uv.registry_environment.cache_clear()
     yield index
     uv.registry_environment.cache_clear()
     index.close()
@@ -180,6 +187,63 @@ def test_an_index_that_refuses_is_one_line_without_the_login(
     with pytest.raises(EnvironmentSetupError, match=rf"a-1\.tar\.gz: the package index .*{why}") as refused:
         wheels.download_source(tmp_path / "a.txt", tmp_path)
     assert "s3cret" not in str(refused.value)
+
+
+class LargeIndex(SimulatedServer):
+    """An index with a login for its pages and its files, and one wheel among many; `asked` are the paths."""
+
+    def __init__(self, wheel: bytes) -> None:
+        self.wheel, self.asked = wheel, list[str]()
+        super().__init__()
+
+    def handler(self) -> type[JsonHandler]:
+        index = self
+
+        class Handler(JsonHandler):
+            def do_GET(self) -> None:
+                if self.headers["Authorization"] != "Basic " + base64.b64encode(LOGIN.encode()).decode():
+                    self.text(401, "", WWW_Authenticate='Basic realm="site"')
+                    return
+                index.asked.append(self.path)
+                if self.path.endswith(".whl"):
+                    self.send_response(200)
+                    self.send_header("Content-Length", str(len(index.wheel)))
+                    self.end_headers()
+                    self.wfile.write(index.wheel)
+                    return
+                names = [f"a-{version}-py3-none-any.whl" for version in range(1, 9)]
+                names += ["a-1-cp311-cp311-win_amd64.whl", "a-1-cp39-cp39-manylinux_2_17_x86_64.whl"]
+                digest = hashlib.sha256(index.wheel).hexdigest()
+                page = "".join(f'<a href="/files/{name}#sha256={digest}">{name}</a>' for name in names)
+                self.text(200, page, Content_Type="text/html")
+
+        return Handler
+
+
+@pytest.mark.server
+def test_wheels_are_found_by_uv_and_fetched_by_pip(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """With the login of the index's address, and only from the files that fit; pip asks no page."""
+    wheel = io.BytesIO()
+    with zipfile.ZipFile(wheel, "w") as file:
+        file.writestr("a-1.dist-info/METADATA", "Metadata-Version: 2.1\nName: a\nVersion: 1\n")
+        file.writestr("a-1.dist-info/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+        file.writestr("a-1.dist-info/RECORD", "")
+    index = LargeIndex(wheel.getvalue())
+    clear_settings(monkeypatch)
+    monkeypatch.setenv("PIP_INDEX_URL", f"http://user:p%40ss%2Fword@127.0.0.1:{index.port}/simple")
+    monkeypatch.setenv("UV_NO_CACHE", "1")
+    monkeypatch.setattr(wheels, "shown", str)
+    pin = wheels.Pin("a==1", frozenset([hashlib.sha256(index.wheel).hexdigest()]))
+    try:
+        wheels.download([pin], tmp_path, "x86_64", tmp_path / "log")
+        assert wheels.present(tmp_path) == {next(iter(pin.digests)): "a-1-py3-none-any.whl"}
+        assert sorted(set(index.asked)) == ["/files/a-1-py3-none-any.whl", "/simple/a/"], index.asked
+        assert index.asked.count("/simple/a/") == 1, "pip reads the page of links instead"
+        with pytest.raises(EnvironmentSetupError, match=r"wheels 1 to 1 of 1: .*a==20"):
+            wheels.download([wheels.Pin("a==20", pin.digests)], tmp_path, "x86_64", tmp_path / "log")
+    finally:
+        uv.registry_environment.cache_clear()
+        index.close()
 
 
 def test_every_ascend_environment_has_its_vllm():
