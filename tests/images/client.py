@@ -89,6 +89,12 @@ def check_letter(result: dict[str, Any]) -> None:
     assert not result.get("docparser", {}).get("partial"), result
 
 
+def check_note(result: dict[str, Any]) -> None:
+    """The result of tests/data/note.png, likewise."""
+    assert "reading room is closed" in result["layoutParsingResults"][0]["markdown"]["text"], result
+    assert not result.get("docparser", {}).get("partial"), result
+
+
 def check_job(client: Client, job: str, pages: int) -> None:
     """Wait for its end. Each of its pages, tests/data/letter.png, is there once, in order, and none failed."""
     state = client.wait_for_end(job)

@@ -14,9 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.images.client import check_job, check_letter
+from tests.images.client import check_job, check_note
 from tests.images.project import Project
-from tests.support.paths import LETTER
+from tests.support.paths import LETTER, NOTE
 from tests.support.png_pdf import pdf_of
 
 API_SERVER = "vllm serve"
@@ -24,7 +24,7 @@ PAGES = 8  # of a job: enough that some are left when the VLM goes
 
 
 def check_parses(bundle: Project) -> None:
-    check_letter(bundle.client.parse(LETTER))
+    check_note(bundle.client.parse(NOTE))
 
 
 @pytest.mark.parametrize(

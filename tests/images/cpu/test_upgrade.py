@@ -10,10 +10,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from bundle.progress import say, step
-from tests.images.client import check_letter
+from tests.images.client import check_note
 from tests.images.project import Project
 from tests.support.docs import blocks
-from tests.support.paths import LETTER, ROOT
+from tests.support.paths import NOTE, ROOT
 
 NEXT = "LABEL paddleocr-vl.test-version=next"
 BROKEN = 'ENTRYPOINT ["sh", "-c", "echo error: this version is broken; exit 1"]'
@@ -40,7 +40,7 @@ class Reader(threading.Thread):
     def run(self) -> None:
         while not self._over.wait(1):
             try:
-                check_letter(self._bundle.client.parse(LETTER))
+                check_note(self._bundle.client.parse(NOTE))
                 self.pages += 1
             except Exception as error:
                 self.failures.append(f"after {self.pages} pages: {error!r}")

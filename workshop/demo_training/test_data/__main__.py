@@ -16,7 +16,7 @@ from pathlib import Path
 import yaml
 from PIL import Image
 
-from .documents import draw_handbook, draw_invoice, draw_letter, draw_report
+from .documents import draw_handbook, draw_invoice, draw_letter, draw_note, draw_report
 from .pdf import write_pdf
 
 DATA = Path(__file__).resolve().parents[3] / "tests" / "data"
@@ -28,7 +28,8 @@ def main() -> None:
     out = parser.parse_args().out
     out.mkdir(parents=True, exist_ok=True)
     texts = yaml.safe_load((DATA / "pages.yaml").read_text(encoding="utf-8"))
-    for name, draw in (("report", draw_report), ("invoice", draw_invoice), ("letter", draw_letter)):
+    sheets = {"report": draw_report, "invoice": draw_invoice, "letter": draw_letter, "note": draw_note}
+    for name, draw in sheets.items():
         (page,) = draw(texts[name])
         page.image.quantize(64, dither=Image.Dither.NONE).save(out / f"{name}.png", optimize=True)
         page.save_truth(out / f"{name}.json")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The four documents, each from its entry in tests/data/pages.yaml."""
+"""The five documents, each from its entry in tests/data/pages.yaml."""
 
 from __future__ import annotations
 
@@ -93,6 +93,16 @@ def draw_letter(text: dict) -> list[Page]:
     sheet.y += 12
     sheet.put("text", [text["closing"]], gap=3.2)
     sheet.put("text", [text["name"]])
+    return [sheet.page]
+
+
+def draw_note(text: dict) -> list[Page]:
+    """A page of two blocks, for tests that ask for many pages and need little of each."""
+    sheet = Sheet(face("DejaVu Sans"), face("DejaVu Sans", True), 24, 150, WIDTH - 150)
+    sheet.y = 150
+    sheet.heading(text["subject"], 1.1)
+    sheet.y += 12
+    sheet.text(text["paragraph"])
     return [sheet.page]
 
 
