@@ -14,7 +14,7 @@ REHEARSAL = "rehearsal"
 
 # Packages of tests/system_packages.txt.
 DRAWING = ("fonts-dejavu-core", "fonts-liberation", "wamerican")
-BROWSER = ("chromium",)
+BROWSER = ("chromium-headless-shell",)
 # Of the documents that the service writes.
 READERS = ("poppler-utils", "libreoffice-writer-nogui")
 # Debian's gcc only recommends the headers and start files of C.

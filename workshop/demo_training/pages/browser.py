@@ -96,7 +96,7 @@ def document(seed: int) -> str:
 
 def draw_browser_page(seed: int) -> Page:
     """The page of ``seed`` and its blocks. Raises FileNotFoundError without Chromium."""
-    chromium = shutil.which("chromium") or shutil.which("chromium-browser")
+    chromium = shutil.which("chromium") or shutil.which("chromium-headless-shell")
     if not chromium:
         raise FileNotFoundError("chromium is missing; install it with: apt-get install chromium")
     command = [

@@ -53,7 +53,7 @@ def page(rng: random.Random, prose: Text, pages: int, form: Form = PLAIN) -> tup
 
 def typeset(rng: random.Random, prose: Text, folder: Path, pages: int = 12, form: Form = PLAIN) -> SetDocument:
     """Print a document in ``folder``; raises FileNotFoundError without Chromium."""
-    chromium = shutil.which("chromium") or shutil.which("chromium-browser")
+    chromium = shutil.which("chromium") or shutil.which("chromium-headless-shell")
     if not chromium:
         raise FileNotFoundError("chromium is missing; install it with: apt-get install chromium")
     source, printed = folder / "page.html", folder / "page.pdf"

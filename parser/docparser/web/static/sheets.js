@@ -21,6 +21,7 @@ export class Sheets {
   #line;
   #held = null; // {row, above}: the row on the line, and how much of it lies above the screen
   #placed = null; // where the last scroll of ours ended; null after one of the reader's
+  #top = 0; // where the last scroll ended, the browser's own left out
   // Rows get another height when they are filled, or when the shape of pages is known; the one that is read stays where
   // it is. Where all of it has become too short for where it was, the browser has moved it by then: so it is put there.
   #sizes = new ResizeObserver(() => {
@@ -59,7 +60,7 @@ export class Sheets {
     for (const number of this.#rows.keys()) this.#remove(number);
     this.#current = this.#held = null;
     by("sheets").style.removeProperty(SHAPE);
-    by("sheets").scrollTop = 0;
+    by("sheets").scrollTop = this.#top = 0;
   }
 
   /** `states`: number -> in which state the page is; `current` is read. */
@@ -95,15 +96,17 @@ export class Sheets {
 
   #place(top) {
     by("sheets").scrollTop = top;
-    this.#placed = by("sheets").scrollTop;
+    this.#placed = this.#top = by("sheets").scrollTop;
   }
 
   // The event of a scroll of ours comes a frame later, when rows above may have another height already: what is held
-  // stays held, or the page before would be taken for the one that is read.
+  // stays held, or the page before would be taken for the one that is read. It stays held too where the browser moved
+  // all, as it has become too short for where it was: the rows' new sizes are told next, and put it back.
   #hold() {
     const sheets = by("sheets");
-    if (sheets.scrollTop === this.#placed) return;
+    if (sheets.scrollTop === this.#placed || this.#top > sheets.scrollHeight - sheets.clientHeight + 1) return;
     this.#placed = null;
+    this.#top = sheets.scrollTop;
     const line = sheets.scrollTop + LINE_SHARE * sheets.clientHeight;
     const row = [...sheets.children].findLast(({ offsetTop }) => offsetTop <= line);
     this.#held = row && { row, above: sheets.scrollTop - row.offsetTop };
