@@ -90,7 +90,7 @@ def check_letter(result: dict[str, Any]) -> None:
 
 
 def check_note(result: dict[str, Any]) -> None:
-    """The result of tests/data/note.png, likewise."""
+    """The result of tests/images/note.png, likewise."""
     assert "reading room is closed" in result["layoutParsingResults"][0]["markdown"]["text"], result
     assert not result.get("docparser", {}).get("partial"), result
 

@@ -9,7 +9,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 DATA = ROOT / "tests/data"
 LETTER = DATA / "letter.png"
-NOTE = DATA / "note.png"  # a page that takes a third of the letter's processor time
+NOTE = ROOT / "tests/images/note.png"  # a page that takes a third of the letter's processor time
 MODEL_CODE = ROOT / "model_code"
 DEMO_MODELS = ROOT / "models/demo"
 DEMO_VLM = DEMO_MODELS / "PaddleOCR-VL"

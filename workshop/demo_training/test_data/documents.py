@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The five documents, each from its entry in tests/data/pages.yaml."""
+"""The four documents and the note of tests/images, each from its entry in tests/data/pages.yaml."""
 
 from __future__ import annotations
 
