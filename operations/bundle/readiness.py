@@ -8,6 +8,7 @@ import re
 import time
 from collections.abc import Callable, Iterable
 
+from bundle import interrupts
 from bundle.progress import Ticker, step
 from health_probe import Probe, probe
 
@@ -35,6 +36,7 @@ def wait(url: str, what: str, look: Callable[[Ticker, Probe], None], every: floa
         return result
     with step(f"waiting for {what}") as ticker:
         while not (result := probe(url)).healthy:
+            interrupts.check()
             look(ticker, result)
             time.sleep(every)
     return result

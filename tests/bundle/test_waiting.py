@@ -4,11 +4,13 @@ cause."""
 
 from __future__ import annotations
 
+import io
 import json
+import signal
 
 import pytest
 
-from bundle import readiness
+from bundle import interrupts, readiness
 from health_probe import Probe
 from tool_errors import ServiceError
 
@@ -89,3 +91,34 @@ def test_only_a_parser_that_says_so_is_broken():
         Probe(False, "HTTP 502: [1]"),
     ):
         assert not readiness.is_broken(result)
+
+
+class Answer(io.RawIOBase):
+    """Is told to end while Python finalizes it, as the answer of a probe may be; Python drops what is raised there."""
+
+    def close(self) -> None:
+        if not self.closed:
+            super().close()
+            signal.raise_signal(signal.SIGTERM)
+
+
+def test_a_signal_whose_exception_is_lost_ends_the_wait(monkeypatch: pytest.MonkeyPatch):
+    def away(_: str) -> Probe:
+        Answer()
+        return Probe(False, "away")
+
+    def look(_: object, result: Probe) -> None:
+        raise AssertionError(f"the wait goes on: {result}")
+
+    before = {signum: signal.getsignal(signum) for signum in interrupts.SIGNALS}
+    monkeypatch.setattr(readiness, "probe", away)
+    interrupts.raise_interrupted()
+    try:
+        with pytest.raises(interrupts.Interrupted) as told:
+            readiness.wait("http://127.0.0.1:9", "it", look)
+    finally:
+        interrupts.ignore_signals()
+        for signum, handler in before.items():
+            signal.signal(signum, handler)
+    assert told.value.status == 128 + signal.SIGTERM
+    interrupts.check()  # whoever unwinds may wait

@@ -7,11 +7,10 @@
 from __future__ import annotations
 
 import argparse
-import signal
 import sys
 from pathlib import Path
 
-from bundle import parser_client
+from bundle import interrupts, parser_client
 from bundle.compose.containers import Containers
 from bundle.demo import inputs, mode, outputs
 from bundle.demo.prepare import Prepared, exclusive, prepare_local
@@ -25,7 +24,6 @@ from tool_errors import FAILED, run
 PAGE_SECONDS = 600
 # In docker mode only the parser reads the documents, so their numbers of pages are not known here.
 UNKNOWN_PAGES = 50
-SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 def run_demo(words: list[str]) -> int:
@@ -53,7 +51,7 @@ def run_demo(words: list[str]) -> int:
             parse(document, prepared.pages.get(str(document.path)), url, options.out, weights) for document in documents
         ]
     except BaseException:
-        ignore_signals()
+        interrupts.ignore_signals()
         services.undo()
         raise
     logs = "docker compose logs" if chosen == "docker" else shown(RUN_DIR / "logs")
@@ -95,6 +93,7 @@ def arguments(words: list[str]) -> argparse.Namespace:
 def parse(document: inputs.Document, pages: int | None, url: str, out: Path, weights: dict[str, object]) -> bool:
     """Parse one document: Markdown to stdout, files to `out`. `pages` is None if their number is not known. Returns
     whether every block was read."""
+    interrupts.check()
     count = "" if pages is None else f" ({plural(pages, 'page')})"
     with step(f"parsing {document.path}{count}"):
         timeout = PAGE_SECONDS * (pages or UNKNOWN_PAGES)
@@ -113,39 +112,14 @@ def parse(document: inputs.Document, pages: int | None, url: str, out: Path, wei
     return not parsed.partial
 
 
-class Interrupted(BaseException):
-    """Ctrl-C, SIGTERM or SIGHUP told the call to end: it unwinds, so that what it started is stopped. `status` is the
-    exit status of a process that ended by that signal."""
-
-    def __init__(self, signum: int) -> None:
-        super().__init__(signum)
-        self.status = 128 + signum
-
-
-def raise_interrupted() -> None:
-    """Let each signal raise Interrupted where the program is."""
-    for signum in SIGNALS:
-        signal.signal(signum, _handle)
-
-
-def ignore_signals() -> None:
-    """Ignore the signals from here on: a second Ctrl-C while services are stopped would leave processes behind."""
-    for signum in SIGNALS:
-        signal.signal(signum, signal.SIG_IGN)
-
-
-def _handle(signum: int, _frame: object) -> None:
-    raise Interrupted(signum)
-
-
 def main(words: list[str]) -> int:
     """Run the procedure and return the exit status; an error becomes one line on stderr."""
-    raise_interrupted()
+    interrupts.raise_interrupted()
     try:
         return run(lambda: run_demo(words))
-    except Interrupted as interrupted:
+    except interrupts.Interrupted as told:
         print("interrupted; everything that this call started is stopped", file=sys.stderr)
-        return interrupted.status
+        return told.status
 
 
 if __name__ == "__main__":
