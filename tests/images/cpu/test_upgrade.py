@@ -30,7 +30,7 @@ def upgrade(bundle: Project, verb: str, status: int = 0) -> str:
 
 
 class Reader(threading.Thread):
-    """Asks for one page after the other, with a second between them in which the versions have the processors;
+    """Asks for one page after the other, with three seconds between them in which the versions have the processors;
     `failures` says what was no page."""
 
     def __init__(self, bundle: Project) -> None:
@@ -38,7 +38,7 @@ class Reader(threading.Thread):
         self.pages, self.failures, self._bundle, self._over = 0, list[str](), bundle, threading.Event()
 
     def run(self) -> None:
-        while not self._over.wait(1):
+        while not self._over.wait(3):
             try:
                 check_note(self._bundle.client.parse(NOTE))
                 self.pages += 1
