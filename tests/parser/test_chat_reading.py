@@ -108,7 +108,7 @@ def test_parts_of_a_page_are_its_text(tmp_path: Path):
 def test_a_document_that_takes_too_long_is_given_up_and_says_meanwhile_that_it_is_read(tmp_path: Path, monkeypatch):
     monkeypatch.setattr(completion, "HEARTBEAT_S", 0.02)
     document = Document(tmp_path, [])
-    document.endless, document.limit_s = True, 0.1
+    document.endless, document.limit_s = True, 1.0  # a busy machine may take a heartbeat or more away
     text, error = document.read()
     assert text and set(text) == {"~"}
-    assert isinstance(error, RequestTimeout) and "0 s (PARSER_REQUEST_TIMEOUT_S)" in str(error)
+    assert isinstance(error, RequestTimeout) and "1 s (PARSER_REQUEST_TIMEOUT_S)" in str(error)
