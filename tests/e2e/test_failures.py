@@ -65,11 +65,14 @@ def test_a_port_that_is_taken(tmp_path: Path):
 def test_interrupt_while_the_services_start(tmp_path: Path):
     other = make_local(tmp_path)
     call = other.start(str(DATA / "letter.png"))
-    wait_for(lambda: any("vllm serve" in line for line in other.processes()), 300)
-    call.send_signal(signal.SIGINT)
-    _, stderr = call.communicate(timeout=300)
-    assert call.returncode == 130 and "Traceback" not in stderr
-    assert other.processes() == [] and not (tmp_path / "output").exists()
+    try:
+        wait_for(lambda: any("vllm serve" in line for line in other.processes()), 300)
+        call.send_signal(signal.SIGINT)
+        _, stderr = call.communicate(timeout=300)
+        assert call.returncode == 130 and "Traceback" not in stderr
+        assert other.processes() == [] and not (tmp_path / "output").exists()
+    finally:
+        other.call("--down")  # else what a failure leaves would run beside all later tests
 
 
 def test_weights_that_are_named_but_absent(tmp_path: Path):
