@@ -28,10 +28,10 @@ import declared_settings
 import stacks
 from bundle.environments.cuda import PACKAGE
 from bundle.environments.environment import TORCH, Environment, source_lock, split_entries, torch_pins
-from bundle.environments.package_index import index_opener, wheel_links
+from bundle.environments.package_index import BOOTSTRAP, index_opener, wheel_links
 from bundle.environments.setup import chosen
 from bundle.environments.uv import ensure_uv, registry_environment
-from bundle.paths import ENVS_DIR, REQUIREMENTS, ROOT, RUN_DIR, VALUES, shown
+from bundle.paths import REQUIREMENTS, ROOT, RUN_DIR, VALUES, shown
 from bundle.progress import last_line, run_logged, say
 from served_weights.manifest import digest
 from tool_errors import RESUMABLE, EnvironmentSetupError, run
@@ -68,11 +68,6 @@ class Pin:
         return " ".join([self.requirement, *(f"--hash=sha256:{value}" for value in sorted(self.digests))])
 
 
-def python() -> str:
-    """The bootstrap environment's Python, which has pip."""
-    return str(ENVS_DIR / "bootstrap" / "bin" / "python")
-
-
 def read_pins(locks: list[Path], machine: str) -> list[Pin]:
     """The entries of the locks that hold on `machine`, each once."""
     heads: list[str] = []
@@ -85,7 +80,7 @@ def read_pins(locks: list[Path], machine: str) -> list[Pin]:
             markers.append(marker.strip())
             digests.append(frozenset(re.findall(r"--hash=sha256:([0-9a-f]{64})", entry)))
     answer = subprocess.run(
-        [python(), "-c", MARKERS, machine], input=json.dumps(markers), capture_output=True, text=True, check=True
+        [str(BOOTSTRAP), "-c", MARKERS, machine], input=json.dumps(markers), capture_output=True, text=True, check=True
     )
     chosen = {
         head: Pin(head, hashes) for head, hashes, holds in zip(heads, digests, json.loads(answer.stdout)) if holds
@@ -164,7 +159,7 @@ def download_cpu_torch(environment: Environment, index: str, folder: Path, machi
 def pip_download(words: list[str], folder: Path, machine: str, log: Path, what: str) -> int:
     """Let pip fetch wheels for `machine` into `folder`; returns its exit status."""
     options = ["--quiet", "--no-deps", "--only-binary", ":all:", *platform_options(machine), "-d", str(folder)]
-    return run_logged([python(), "-m", "pip", "download", *options, *words], log, what, dict(os.environ))
+    return run_logged([str(BOOTSTRAP), "-m", "pip", "download", *options, *words], log, what, dict(os.environ))
 
 
 def download_source(lock: Path, folder: Path) -> None:

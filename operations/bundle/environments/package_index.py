@@ -14,6 +14,7 @@ from pathlib import Path
 from bundle.environments.uv import pip_command, registry_environment
 from bundle.paths import ENVS_DIR
 
+# This Python has pip.
 BOOTSTRAP = ENVS_DIR / "bootstrap" / "bin" / "python"
 # Of the last Python 3.11: a lock's entry may want a late one.
 PYTHON = "3.11.20"
@@ -59,7 +60,8 @@ def wheel_links(requirements: Path, platform: str) -> str:
     """A page for pip's `--find-links`: the wheels for `platform` (uv's name of it) of what the file names; empty where
     uv cannot tell.
 
-    Why: pip weighs every file that the index has of a package, 0.3 s of processor time each; uv takes a second for all.
+    Why: pip weighs every file that the index has of a package. It takes 0.3 s of processor time for a package, uv a
+    second for all.
     """
     words = ["compile", "--quiet", "--no-deps", "--only-binary", ":all:", "--format", "pylock.toml"]
     words += ["--python-version", PYTHON, "--python-platform", platform, str(requirements)]

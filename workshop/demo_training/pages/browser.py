@@ -96,7 +96,8 @@ def document(seed: int) -> str:
 
 def draw_browser_page(seed: int) -> Page:
     """The page of ``seed`` and its blocks. Raises FileNotFoundError without Chromium."""
-    chromium = shutil.which("chromium") or shutil.which("chromium-headless-shell")
+    names = ("chromium", "chromium-browser", "chromium-headless-shell")
+    chromium = next(filter(None, map(shutil.which, names)), None)
     if not chromium:
         raise FileNotFoundError("chromium is missing; install it with: apt-get install chromium")
     command = [

@@ -20,7 +20,7 @@ from .documents import draw_handbook, draw_invoice, draw_letter, draw_note, draw
 from .pdf import write_pdf
 
 DATA = Path(__file__).resolve().parents[3] / "tests" / "data"
-NOTE = DATA.parent / "images"  # whose tests alone ask for it
+IMAGES = DATA.parent / "images"  # whose tests alone ask for the note
 
 
 def main() -> None:
@@ -34,7 +34,7 @@ def main() -> None:
         page.image.quantize(64, dither=Image.Dither.NONE).save(out / f"{name}.png", optimize=True)
         page.save_truth(out / f"{name}.json")
     (page,) = draw_note(texts["note"])
-    page.image.quantize(64, dither=Image.Dither.NONE).save((NOTE if out == DATA else out) / "note.png", optimize=True)
+    page.image.quantize(64, dither=Image.Dither.NONE).save((IMAGES if out == DATA else out) / "note.png", optimize=True)
     pages = draw_handbook(texts["handbook"])
     write_pdf(out / "handbook.pdf", pages)
     truth = {"pages": [page.truth() for page in pages]}

@@ -53,7 +53,8 @@ def page(rng: random.Random, prose: Text, pages: int, form: Form = PLAIN) -> tup
 
 def typeset(rng: random.Random, prose: Text, folder: Path, pages: int = 12, form: Form = PLAIN) -> SetDocument:
     """Print a document in ``folder``; raises FileNotFoundError without Chromium."""
-    chromium = shutil.which("chromium") or shutil.which("chromium-headless-shell")
+    names = ("chromium", "chromium-browser", "chromium-headless-shell")
+    chromium = next(filter(None, map(shutil.which, names)), None)
     if not chromium:
         raise FileNotFoundError("chromium is missing; install it with: apt-get install chromium")
     source, printed = folder / "page.html", folder / "page.pdf"
