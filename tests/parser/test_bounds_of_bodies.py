@@ -139,15 +139,17 @@ class Watch(threading.Thread):
         self.join()
 
 
-def send_watched(service: ParserProcess, path: str, **body: Any) -> httpx.Response:
-    """The answer, while /health never took STALL_S. What else runs on a machine delays a try, the body delays each."""
+def send_watched(service: ParserProcess, path: str, **body: Any) -> tuple[httpx.Response, int]:
+    """The answer, while /health never took STALL_S, and how far the service's memory grew meanwhile, in bytes. What
+    else runs on a machine delays a try, the body delays each; what a try leaves in the memory is not the next one's."""
     slowest = []
     for _ in range(4):
+        peak = reset_peak(service.process.pid)
         with Watch(service.url) as watch:
             answer = service.client.post(path, **body)
         assert 400 <= answer.status_code < 500, answer.text[:500]
         if watch.slowest < STALL_S:
-            return answer
+            return answer, peak()
         slowest.append(watch.slowest)
     raise AssertionError(f"/health took at least {min(slowest):.2f} s")
 
@@ -155,9 +157,7 @@ def send_watched(service: ParserProcess, path: str, **body: Any) -> httpx.Respon
 @pytest.mark.parametrize("mib", [1, 15])
 @pytest.mark.parametrize(("path", "before", "piece", "after"), WORST)
 def test_the_worst_body_keeps_nobody_waiting(large_bodies, path, before, piece, after, mib):
-    peak = reset_peak(large_bodies.process.pid)
-    send_watched(large_bodies, path, **json_body(before, piece, after, mib << 20))
-    grown = peak()
+    _, grown = send_watched(large_bodies, path, **json_body(before, piece, after, mib << 20))
     assert grown < 10 * (mib << 20), f"{grown >> 20} MiB for a body of {mib}"
 
 
@@ -167,12 +167,13 @@ def test_the_worst_body_keeps_nobody_waiting(large_bodies, path, before, piece, 
 )
 def test_the_worst_field_of_a_form_keeps_nobody_waiting(large_bodies, path, field, others):
     text = '{"outputFormats":[' + "1," * 520_000 + "1]}"
-    assert "values" in send_watched(large_bodies, path, **form_body({**others, field: text})).text
+    answer, _ = send_watched(large_bodies, path, **form_body({**others, field: text}))
+    assert "values" in answer.text
 
 
 def test_json_beside_its_document_has_a_bound(large_bodies):
     """Blanks take no memory as values, so nothing else counts them; 165 MB of them held the interpreter for 5 s."""
-    answer = send_watched(large_bodies, "/layout-parsing", **json_body('{"file":', " ", '"x"}', 33 << 20))
+    answer, _ = send_watched(large_bodies, "/layout-parsing", **json_body('{"file":', " ", '"x"}', 33 << 20))
     assert answer.status_code == 413 and "beside its document; at most 32" in answer.text
 
 
