@@ -11,7 +11,6 @@ import html
 import json
 import random
 import re
-import shutil
 import subprocess
 import tempfile
 from functools import lru_cache
@@ -19,6 +18,7 @@ from pathlib import Path
 
 from PIL import Image, ImageChops
 
+from ..typesetters.chromium import find_chromium
 from .page import Block, Page
 
 LICENCES = Path("/usr/share/common-licenses")
@@ -96,12 +96,8 @@ def document(seed: int) -> str:
 
 def draw_browser_page(seed: int) -> Page:
     """The page of ``seed`` and its blocks. Raises FileNotFoundError without Chromium."""
-    names = ("chromium", "chromium-browser", "chromium-headless-shell")
-    chromium = next(filter(None, map(shutil.which, names)), None)
-    if not chromium:
-        raise FileNotFoundError("chromium is missing; install it with: apt-get install chromium")
     command = [
-        chromium,
+        find_chromium(),
         "--headless",
         "--no-sandbox",
         "--disable-gpu",

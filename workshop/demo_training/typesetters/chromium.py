@@ -51,16 +51,21 @@ def page(rng: random.Random, prose: Text, pages: int, form: Form = PLAIN) -> tup
     )
 
 
-def typeset(rng: random.Random, prose: Text, folder: Path, pages: int = 12, form: Form = PLAIN) -> SetDocument:
-    """Print a document in ``folder``; raises FileNotFoundError without Chromium."""
+def find_chromium() -> str:
+    """The program of Debian's or Ubuntu's package; raises FileNotFoundError without one."""
     names = ("chromium", "chromium-browser", "chromium-headless-shell")
     chromium = next(filter(None, map(shutil.which, names)), None)
     if not chromium:
         raise FileNotFoundError("chromium is missing; install it with: apt-get install chromium")
+    return chromium
+
+
+def typeset(rng: random.Random, prose: Text, folder: Path, pages: int = 12, form: Form = PLAIN) -> SetDocument:
+    """Print a document in ``folder``; raises FileNotFoundError without Chromium."""
     source, printed = folder / "page.html", folder / "page.pdf"
     markup, blocks = page(rng, prose, pages, form)
     source.write_text(markup, encoding="utf-8")
-    command = [chromium, "--headless", "--no-sandbox", "--disable-gpu", "--no-pdf-header-footer"]
+    command = [find_chromium(), "--headless", "--no-sandbox", "--disable-gpu", "--no-pdf-header-footer"]
     command += [f"--user-data-dir={folder / 'profile'}", f"--print-to-pdf={printed}", str(source)]
     subprocess.run(command, check=True, capture_output=True, timeout=180)
     return SetDocument(printed, blocks)
